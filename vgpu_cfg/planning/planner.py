@@ -64,8 +64,7 @@ from vgpu_cfg.planning.networks.compare import plan_networks, tie_vmknics
 from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.start_queues import narrow_queues
-from vgpu_cfg.planning.pool.licences import report_licences
-from vgpu_cfg.planning.pool.quotas import holdings_of, report_quotas
+from vgpu_cfg.planning.pool.quotas import holdings_of, report_licences, report_quotas
 from vgpu_cfg.planning.pool.reservations import is_waiting, plan_reservation, report_waiting
 from vgpu_cfg.planning.pool.spare import Spares, report_spare
 from vgpu_cfg.planning.rdma.checks import RdmaChecks

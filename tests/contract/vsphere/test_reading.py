@@ -20,8 +20,7 @@ from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.planning.pool.gpus import PooledGpu, pooled_gpus
-from vgpu_cfg.planning.pool.stranding import StrandedKind
+from vgpu_cfg.planning.pool.gpus import PooledGpu, StrandedKind, pooled_gpus
 from vgpu_cfg.ports import ReadScope, Transport
 from vgpu_cfg.recording import PlayingTransport, RecordingTransport
 from vgpu_cfg.vsphere.reading import reader

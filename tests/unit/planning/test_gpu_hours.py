@@ -12,7 +12,7 @@ from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.past import Past, PastEvent
-from vgpu_cfg.planning.pool.hours import Hours, count_hours
+from vgpu_cfg.planning.pool.summary import Hours, count_hours
 from vgpu_cfg.render.data.pool import hours_csv
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.text.pool.use import render_hours

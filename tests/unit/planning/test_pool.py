@@ -10,8 +10,14 @@ from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Inventory
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
-from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode, pooled_gpus
-from vgpu_cfg.planning.pool.stranding import StrandedKind, Stranding, find_stranded
+from vgpu_cfg.planning.pool.gpus import (
+    PooledGpu,
+    PoolMode,
+    StrandedKind,
+    Stranding,
+    find_stranded,
+    pooled_gpus,
+)
 from vgpu_cfg.planning.pool.summary import GpuPool, add_up, read_pool
 
 A, B, C, D = "0000:21:00.0", "0000:41:00.0", "0000:a1:00.0", "0000:e2:00.0"

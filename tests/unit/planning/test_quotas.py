@@ -12,8 +12,8 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.past import Past
 from vgpu_cfg.model.reservations import Quotas, Share
-from vgpu_cfg.planning.pool.hours import count_hours
 from vgpu_cfg.planning.pool.quotas import ShareUse, share_uses
+from vgpu_cfg.planning.pool.summary import count_hours
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.text.pool.gpus import render_shares
 

@@ -15,8 +15,7 @@ from vgpu_cfg.changes.change import SetReservation
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.reservations import Reservation, parse_reservation
-from vgpu_cfg.planning.pool.calendar import read_calendar
-from vgpu_cfg.planning.pool.reservations import Calendar, EstateGpus
+from vgpu_cfg.planning.pool.reservations import Calendar, EstateGpus, read_calendar
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.text.pool.use import render_reservations
 

@@ -20,12 +20,11 @@ from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.reservations import Quotas, Share
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.pool.calendar import ReservationCalendar, read_calendar
 from vgpu_cfg.planning.pool.gpus import pooled_gpus
-from vgpu_cfg.planning.pool.hours import Hours, count_hours
 from vgpu_cfg.planning.pool.quotas import share_uses
+from vgpu_cfg.planning.pool.reservations import ReservationCalendar, read_calendar
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
-from vgpu_cfg.planning.pool.summary import read_pool
+from vgpu_cfg.planning.pool.summary import Hours, count_hours, read_pool
 from vgpu_cfg.planning.pool.use import use_rows
 from vgpu_cfg.planning.site_changes import SiteChange, compare_sites
 from vgpu_cfg.planning.sizing import (

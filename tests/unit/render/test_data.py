@@ -29,12 +29,10 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.reservations import Quotas, Share
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.pool.calendar import PoolCalendar, ReservationCalendar, ReservedRow
-from vgpu_cfg.planning.pool.hours import Hours, HoursRow
 from vgpu_cfg.planning.pool.quotas import ShareUse
-from vgpu_cfg.planning.pool.reservations import Moment
+from vgpu_cfg.planning.pool.reservations import Moment, PoolCalendar, ReservationCalendar, ReservedRow
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
-from vgpu_cfg.planning.pool.summary import read_pool
+from vgpu_cfg.planning.pool.summary import Hours, HoursRow, read_pool
 from vgpu_cfg.planning.site_changes import compare_sites
 from vgpu_cfg.planning.sizing import standing_hosts
 from vgpu_cfg.planning.upkeep.absence import Absence, think_away

@@ -294,7 +294,7 @@ def _show_reservations(
     from vgpu_cfg.errors import NotFound
     from vgpu_cfg.planning.estate.named import cluster_globs
     from vgpu_cfg.planning.findings.options import matches_any
-    from vgpu_cfg.planning.pool.calendar import read_calendar
+    from vgpu_cfg.planning.pool.reservations import read_calendar
     from vgpu_cfg.render.data.pool import reservations_data
     from vgpu_cfg.render.page.estate import render_reservations_page
     from vgpu_cfg.settings.connection import resolve_connection

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.reservations import Quotas
     from vgpu_cfg.planning.findings.options import PlanOptions
-    from vgpu_cfg.planning.pool.hours import Hours
+    from vgpu_cfg.planning.pool.summary import Hours
     from vgpu_cfg.ports import InventoryReader, ReadScope
     from vgpu_cfg.settings.secrets import SecretStore
 
@@ -467,7 +467,7 @@ def read_hours(flags: ConnectionFlags, age: timedelta, by: str) -> tuple[Hours, 
     """Read the GPU use of VMs over so long; return it with the server. Raises ValueError for a bad `by`."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.model.observed.past import Past, PastScope
-    from vgpu_cfg.planning.pool.hours import OFF_EVENTS, ON_EVENTS, count_hours, gpu_vms, key_of
+    from vgpu_cfg.planning.pool.summary import OFF_EVENTS, ON_EVENTS, count_hours, gpu_vms, key_of
     from vgpu_cfg.ports import ReadScope
 
     connection = resolve_connection(flags)

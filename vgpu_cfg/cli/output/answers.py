@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.reservations import Quotas
     from vgpu_cfg.planning.doctor.ours import Ours
-    from vgpu_cfg.planning.pool.calendar import ReservationCalendar
-    from vgpu_cfg.planning.pool.hours import Hours
+    from vgpu_cfg.planning.pool.reservations import ReservationCalendar
     from vgpu_cfg.planning.pool.shapes import Fits
-    from vgpu_cfg.planning.pool.summary import PoolRow
+    from vgpu_cfg.planning.pool.summary import Hours, PoolRow
     from vgpu_cfg.render.data.format import Data
     from vgpu_cfg.suggestions.added_hosts import Grown
 

@@ -22,8 +22,7 @@ from vgpu_cfg.planning.doctor.ours import left_behind
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.doctor.tried import Tried, try_beliefs
 from vgpu_cfg.planning.doctor.vms import vm_ailments
-from vgpu_cfg.planning.pool.licences import LicenceUse, licence_uses
-from vgpu_cfg.planning.pool.quotas import HoldingReader
+from vgpu_cfg.planning.pool.quotas import HoldingReader, LicenceUse, licence_uses
 from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION, has_host_devices, may_hot_migrate
 
 

@@ -20,9 +20,8 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts, driver_version
 from vgpu_cfg.planning.host_settings.licence import is_evaluation
-from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode
+from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode, StrandedKind
 from vgpu_cfg.planning.pool.spare import load_of, lost_by_host, room_of
-from vgpu_cfg.planning.pool.stranding import StrandedKind
 from vgpu_cfg.planning.vms.lookup.moving import may_hot_migrate
 
 _DATASTORE_FULL = 0.05

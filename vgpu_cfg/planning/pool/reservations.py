@@ -1,4 +1,4 @@
-"""A plan's reservation, other ones, and whether all of it is available at every moment.
+"""A plan's reservation, the calendar of all of them, and whether each is available at every moment.
 
 Counted are whole GPUs by cluster and board, and never too few: vGPUs of one profile need as many GPUs as they
 fill, rounded up, and share none with another profile. Every GPU with a running VM counts. A VM without a
@@ -8,7 +8,7 @@ reservation is assumed to stay; one of a reserved plan goes when the reservation
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -33,6 +33,7 @@ from vgpu_cfg.planning.vms.lookup.gpu_choice import with_choices
 
 Pool = tuple[str, str]
 """The GPUs of one board (its key) in one cluster (its moid)."""
+
 _MOMENT = "%Y-%m-%d %H:%M"
 _ANOTHER_TIME = (
     "reserve fewer GPUs or change the period (`from`, `until`); `vgpu-cfg inventory --reservations` lists "
@@ -124,9 +125,6 @@ def _report_end(desired: DesiredPlan, observed: Inventory, findings: Findings) -
         findings.add(Code.RESERVATION_ENDED, Subject(kind="plan", name=desired.name), message, remedy)
 
 
-# ---------------------------------------------------------------- what a plan needs
-
-
 def _wanted(desired: DesiredPlan, gpus: EstateGpus, findings: Findings) -> Reservation | None:
     """Return a plan's reservation; an unknown need is an error of its VM."""
     observed = gpus.observed
@@ -201,9 +199,6 @@ def _smallest(gpu: GpuEntry, memory_mib: int, gpus: EstateGpus, cluster: str) ->
         return f"a reservation is for one board, but {gib(memory_mib)} of GPU memory can be on: {names}"
     smallest = min(serving, key=lambda need: (need.size_gb, need.share))
     return smallest.board_key, smallest.name, smallest.max_per_gpu
-
-
-# ---------------------------------------------------------------- what is there, and when
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,3 +422,87 @@ def _refuse_overbooking(
 
 def _words(kept: KeptReservation) -> str:
     return kept.reservation.words if kept.reservation is not None else "its description cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedRow:
+    """A plan's reservation of one board in one cluster. `state` is "now", "later" or "over".
+
+    `running` counts its GPUs with VMs of the plan now, `account` wrote it last.
+    """
+
+    plan: str
+    cluster: str
+    board: str
+    gpus: int
+    running: int
+    begins: datetime
+    ends: datetime
+    state: str
+    account: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCalendar:
+    """The GPUs of one board in one cluster at every moment at which that changes."""
+
+    cluster: str
+    board: str
+    moments: tuple[Moment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationCalendar:
+    """All reservations; `unread` names the alarms with unreadable text."""
+
+    now: datetime
+    rows: tuple[ReservedRow, ...]
+    pools: tuple[PoolCalendar, ...]
+    unread: tuple[str, ...] = ()
+
+
+def read_calendar(
+    observed: Inventory,
+    catalog: Catalog,
+    kept: Reservations,
+    wants_cluster: Callable[[str], bool] = lambda _: True,
+) -> ReservationCalendar:
+    """Put the reservations of the wanted clusters in order of time, with the free capacity over time."""
+    gpus = EstateGpus(observed, catalog)
+    all_of_them = [one.reservation for one in kept.kept if one.reservation is not None]
+    calendar = Calendar(gpus, all_of_them, kept.now)
+    rows = []
+    for one in kept.kept:
+        if one.reservation is None:
+            continue
+        begins, ends = one.reservation.begins, one.reservation.ends
+        state = "later" if kept.now < begins else "now" if kept.now < ends else "over"
+        rows += [
+            ReservedRow(
+                plan=one.reservation.plan,
+                cluster=held.label or held.cluster,
+                board=held.board,
+                gpus=held.gpus,
+                running=calendar.running((held.cluster, held.board), one.reservation),
+                begins=begins,
+                ends=ends,
+                state=state,
+                account=one.account,
+            )
+            for held in one.reservation.holds
+            if wants_cluster(held.label or held.cluster)
+        ]
+    pools = []
+    for pool in sorted({(held.cluster, held.board) for one in all_of_them for held in one.holds}):
+        cluster = observed.cluster_by_moid.get(pool[0])
+        name = cluster.name if cluster is not None else pool[0]
+        times = {at for one in all_of_them if one.gpus_of(*pool) for at in (one.begins, one.ends)}
+        later = sorted({kept.now, *(at for at in times if at > kept.now)})
+        if wants_cluster(name):
+            pools.append(PoolCalendar(name, pool[1], tuple(calendar.at(pool, at) for at in later)))
+    return ReservationCalendar(
+        kept.now,
+        tuple(sorted(rows, key=lambda row: (row.begins, row.plan, row.cluster, row.board))),
+        tuple(pools),
+        tuple(one.name for one in kept.kept if one.reservation is None),
+    )

@@ -10,14 +10,12 @@ from typing import Any
 
 from vgpu_cfg.model.observed.gpu_use import GpuUse, PastUse
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.planning.pool.calendar import ReservationCalendar
-from vgpu_cfg.planning.pool.gpus import PooledGpu
-from vgpu_cfg.planning.pool.hours import Hours
+from vgpu_cfg.planning.pool.gpus import PooledGpu, Stranding
 from vgpu_cfg.planning.pool.quotas import ShareUse
-from vgpu_cfg.planning.pool.rooms import LaterRoom
+from vgpu_cfg.planning.pool.reservations import ReservationCalendar
+from vgpu_cfg.planning.pool.shapes import LaterRoom
 from vgpu_cfg.planning.pool.spare import ClusterSpare
-from vgpu_cfg.planning.pool.stranding import Stranding
-from vgpu_cfg.planning.pool.summary import GpuPool, reclaim_steps
+from vgpu_cfg.planning.pool.summary import GpuPool, Hours, reclaim_steps
 from vgpu_cfg.planning.site_changes import SiteChange
 from vgpu_cfg.planning.sizing import Candidate, Model, StandingHosts
 from vgpu_cfg.render.data.format import FORMAT, Data

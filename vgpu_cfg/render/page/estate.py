@@ -10,7 +10,7 @@ from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.doctor.ailments import HEALTH, Level
 from vgpu_cfg.planning.doctor.examine import Health
 from vgpu_cfg.planning.doctor.ours import Ours
-from vgpu_cfg.planning.pool.calendar import ReservationCalendar
+from vgpu_cfg.planning.pool.reservations import ReservationCalendar
 from vgpu_cfg.planning.upkeep.absence import Absence, How
 from vgpu_cfg.render.layout.lines import size
 from vgpu_cfg.render.page.frame import Tile, Tone, moment_words, render_frame

@@ -10,9 +10,8 @@ from rich.text import Text
 from vgpu_cfg.model.choices import UseBy, UseSort
 from vgpu_cfg.model.observed.gpu_use import PastUse
 from vgpu_cfg.model.wording import counted, duration
-from vgpu_cfg.planning.pool.calendar import ReservationCalendar
-from vgpu_cfg.planning.pool.hours import Hours, HoursRow
-from vgpu_cfg.planning.pool.summary import GpuPool
+from vgpu_cfg.planning.pool.reservations import ReservationCalendar
+from vgpu_cfg.planning.pool.summary import GpuPool, Hours, HoursRow
 from vgpu_cfg.planning.pool.use import UseRow
 from vgpu_cfg.render.layout.lines import (
     Cell,
