@@ -15,9 +15,9 @@ from typing import Any
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.planning.capacity.gpu_state import VgpuNeed, needs_of
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed

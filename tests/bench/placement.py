@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.planning.capacity.gpu_state import needs_of
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
-from vgpu_cfg.planning.capacity.vgpu_need import needs_of
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placer, place_greedily

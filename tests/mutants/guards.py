@@ -45,7 +45,7 @@ class Guard:
 _P = "planning/"
 _SELECT, _SITE = f"{_P}host_settings/resolved_host.py", f"{_P}estate/site.py"
 _OWNERSHIP, _PROTECTION = f"{_P}estate/ownership.py", f"{_P}estate/protection.py"
-_DESTROY, _EXPIRY, _IMPORT = (f"{_P}vms/{name}.py" for name in ("destroy", "expiry", "import_vms"))
+_DESTROY, _EXPIRY, _IMPORT = (f"{_P}vms/{name}.py" for name in ("destroy", "expiry", "ownership"))
 _ORPHANS, _UPKEEP = f"{_P}estate/deletions.py", f"{_P}upkeep/targets.py"
 _RESOLVER, _DRAIN = f"{_P}vms/lookup/vm_resolver.py", f"{_P}upkeep/drain.py"
 _WINDOWS, _VM = "execution/run/scheduler.py", "model/observed/vm.py"

@@ -29,13 +29,11 @@ from vgpu_cfg.plan_loading.side_files import (
 )
 from vgpu_cfg.plan_loading.sources import Reach, read_sources
 from vgpu_cfg.plan_loading.user_data import UserDataFiles
-from vgpu_cfg.planning.expand.addresses import check_host_names
-from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.hosts import expand_hosts
 from vgpu_cfg.planning.expand.lines import expand_vms
 from vgpu_cfg.planning.expand.moved import expand_moved
-from vgpu_cfg.planning.expand.networks import expand_networks
-from vgpu_cfg.planning.expand.site import expand_site
+from vgpu_cfg.planning.expand.networks import check_host_names, expand_networks
+from vgpu_cfg.planning.expand.site import VmContext, expand_site
 from vgpu_cfg.planning.expand.training import expand_training
 
 MOST_BYTES = Limit("", 64 * 1024)

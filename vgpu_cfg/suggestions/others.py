@@ -13,9 +13,9 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.changes.suggestion import Fate, OtherVm
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
+from vgpu_cfg.planning.capacity.gpu_state import VgpuNeed
 from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.estate.ownership import as_named, is_marked
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.codes import Code

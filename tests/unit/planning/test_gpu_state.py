@@ -5,8 +5,7 @@ import pytest
 from tests.every import every
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, arrange
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, VgpuNeed, arrange, needs_of
 from vgpu_cfg.planning.findings.codes import Code
 
 CATALOG = load_catalog()

@@ -12,9 +12,9 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.plan import Hindrance
 from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
+from vgpu_cfg.planning.capacity.gpu_state import needs_of
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed
-from vgpu_cfg.planning.capacity.vgpu_need import needs_of
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.expected_gpus import expect_gpus

@@ -8,8 +8,7 @@ from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Inventory
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, VgpuNeed, needs_of
 from vgpu_cfg.planning.pool.gpus import (
     PooledGpu,
     PoolMode,

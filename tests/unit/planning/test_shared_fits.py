@@ -9,8 +9,7 @@ import pytest
 from tests.bench.placement import fleet
 from tests.unit.planning.test_placement import CATALOG, a100s, passed_through, shape, states
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
-from vgpu_cfg.planning.capacity.gpu_state import Held
-from vgpu_cfg.planning.capacity.vgpu_need import needs_of
+from vgpu_cfg.planning.capacity.gpu_state import Held, needs_of
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.patterns import SharedFits

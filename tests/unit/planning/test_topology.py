@@ -6,7 +6,6 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.planning.capacity.peer_groups import peer_sets
 from vgpu_cfg.planning.capacity.topology import (
     Domain,
     GroupWithoutLink,
@@ -15,6 +14,7 @@ from vgpu_cfg.planning.capacity.topology import (
     Source,
     Topologies,
     Topology,
+    peer_sets,
 )
 
 A, B, C, D = "0000:4a:00.0", "0000:61:00.0", "0000:ca:00.0", "0000:e1:00.0"

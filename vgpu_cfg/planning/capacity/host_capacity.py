@@ -1,32 +1,46 @@
-"""Free capacity on every GPU of an estate: its holders, board and sharing mode.
+"""Free capacity of a host: its GPUs with their holders, passthrough devices, and NICs with virtual functions.
 
 For planning, and for commands that show or count GPUs. vCenter names only running VMs as holders, and not the
-places of vGPUs on a GPU; both are completed here as far as the observations allow.
+places of vGPUs on a GPU; both are completed here as far as the observations allow. The holders of virtual
+functions are known for running VMs whose devices were read. Virtual functions that a VM has as plain
+passthrough devices are not counted: their physical function is unknown.
+
+Belief: running-vms-hold-virtual-functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
-from vgpu_cfg.model.observed.host_facts import SoftwarePackage
+from vgpu_cfg.model.observed.host_facts import EstateFacts, SoftwarePackage
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory, PciDevice
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan_file import GpuEntry
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.model.wording import is_at_least
-from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, Places, arrange
-from vgpu_cfg.planning.capacity.nic_functions import FunctionPool, read_functions, read_uplinks
-from vgpu_cfg.planning.capacity.peer_groups import peer_sets
-from vgpu_cfg.planning.capacity.topology import Topologies
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, make_variants, needs_of
+from vgpu_cfg.planning.capacity.gpu_state import (
+    GpuState,
+    Held,
+    Places,
+    VgpuNeed,
+    arrange,
+    make_variants,
+    needs_of,
+)
+from vgpu_cfg.planning.capacity.topology import Topologies, peer_sets
 from vgpu_cfg.planning.findings.codes import Code
 
 MIXED_SERIES_FROM = (8, 0, 2)
 """vGPUs of one size and different series share a GPU from vSphere 8.0 U2 on. Source: VMware blog, 2023."""
+
+SRIOV = "sriov"
+"""The `VirtualNic.kind` of a virtual function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +66,27 @@ class PassthroughSlot:
     def is_nic(self) -> bool:
         """Whether it is a NIC, which no request for a GPU means."""
         return self.pci.is_nic
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionPool:
+    """The virtual functions of one physical function.
+
+    `total` are there now, of which each of `holders` (VM names, one for each function) has one.
+    `networks` are the moids of the portgroups on the switch that it is an uplink of, None where that
+    was not read.
+    """
+
+    pci: PciDevice
+    vmnic: str = ""
+    total: int = 0
+    holders: tuple[str, ...] = ()
+    networks: frozenset[str] | None = None
+
+    @property
+    def free(self) -> int:
+        """The number of free ones."""
+        return max(0, self.total - len(self.holders))
 
 
 @dataclass
@@ -371,3 +406,142 @@ def _could_be(slot: PassthroughSlot, allowed: Iterable[tuple[int, int]], label: 
         and (slot.pci.vendor_id, slot.pci.device_id) in allowed
         and (not label or slot.pci.hardware_label == label)
     )
+
+
+def read_functions(host: Host, vms: Iterable[Vm], facts: EstateFacts) -> list[FunctionPool]:
+    """List the physical functions of a host that have virtual ones, in the host's order.
+
+    `vms` are those that are on the host and count. A virtual function whose physical one vSphere chose
+    is taken for one of the first that has any left.
+    """
+    nics = {nic.pci_id: nic for nic in host.nics}
+    devices = {nic.pci_id: nic.pci for nic in host.nics if nic.pci is not None}
+    devices |= {device.pci_id: device for device in host.pci_devices}
+    pools = {
+        pci_id: device
+        for pci_id, device in devices.items()
+        if device.is_nic and device.sriov is not None and device.sriov.is_active
+    }
+    totals = {
+        pci_id: device.sriov.functions if device.sriov is not None else 0 for pci_id, device in pools.items()
+    }
+    holders: dict[str, list[str]] = {pci_id: [] for pci_id in pools}
+    unnamed: list[str] = []
+    for vm in vms:
+        for nic in vm.detail.nics if vm.detail is not None and vm.is_on else ():
+            if nic.kind == SRIOV and nic.function in holders:
+                holders[nic.function].append(vm.name)
+            elif nic.kind == SRIOV and nic.function is None:
+                unnamed.append(vm.name)
+    for name in unnamed:
+        left = next((pci_id for pci_id in pools if len(holders[pci_id]) < totals[pci_id]), None)
+        if left is not None:
+            holders[left].append(name)
+    return [
+        FunctionPool(
+            device,
+            nics[pci_id].device if pci_id in nics else "",
+            totals[pci_id],
+            tuple(holders[pci_id]),
+            _reach(host, nics[pci_id].device, facts) if pci_id in nics else None,
+        )
+        for pci_id, device in pools.items()
+    ]
+
+
+def read_uplinks(host: Host, facts: EstateFacts) -> dict[str, str]:
+    """Return the NICs that are uplinks with the names of their switches; empty where nothing was read."""
+    read = facts.hosts.get(host.moid)
+    return {vmnic: switch.name for switch in (read.switches if read else ()) for vmnic in switch.uplinks}
+
+
+def _reach(host: Host, vmnic: str, facts: EstateFacts) -> frozenset[str] | None:
+    """Return the portgroups of the distributed switch that a NIC is an uplink of.
+
+    None if no switches were read, and for standard switches: a host does not report which portgroup is on
+    which.
+    """
+    read = facts.hosts.get(host.moid)
+    if read is None or not facts.switches:
+        return None
+    own = next((switch for switch in read.switches if vmnic in switch.uplinks), None)
+    if own is None:
+        return frozenset()
+    switch = next((one for one in facts.switches if one.uuid and one.uuid == own.switch_uuid), None)
+    return frozenset(switch.portgroup_vlans) if switch is not None else None
+
+
+def match_slots(free: Sequence[PassthroughSlot], needs: Sequence[DeviceEntry]) -> tuple[str, ...] | None:
+    """Give every Dynamic DirectPath request a function of its own (augmenting paths), None where none can."""
+    taken: dict[str, int] = {}
+
+    def settle(number: int, tried: set[str]) -> bool:
+        for slot in free:
+            address = slot.pci.pci_id
+            if address not in tried and is_match(slot, needs[number]):
+                tried.add(address)
+                if address not in taken or settle(taken[address], tried):
+                    taken[address] = number
+                    return True
+        return False
+
+    if not all(settle(number, set()) for number in range(len(needs))):
+        return None
+    by_number = {number: address for address, number in taken.items()}
+    return tuple(by_number[number] for number in range(len(needs)))
+
+
+def alike(free: Sequence[PassthroughSlot], needs: Sequence[DeviceEntry]) -> list[tuple[DeviceEntry, ...]]:
+    """List the ways to give a need that is asked for several times boards of one kind: it names their IDs.
+
+    One name can fit two boards, such as A100 with 40 and 80 GB. If none has enough, the needs are unchanged.
+    """
+    repeated = [need for need, count in Counter(needs).items() if count > 1 and need.device_id is None]
+    options = [
+        [ids for ids in dict.fromkeys(map(ids_of, free)) if _has(free, need, ids)] for need in repeated
+    ]
+    ways: list[tuple[DeviceEntry, ...]] = []
+    for chosen in product(*options):
+        to = dict(zip(repeated, chosen, strict=True))
+        way = tuple(need.model_copy(update={"device_id": to.get(need, need.device_id)}) for need in needs)
+        if match_slots(free, way) is not None:
+            ways.append(way)
+    return ways or [tuple(needs)]
+
+
+def unlike(slots: Sequence[PassthroughSlot], needs: Sequence[DeviceEntry], chosen: Collection[str]) -> int:
+    """Count the kinds of boards, beyond the first, that needs asked for several times get by a choice."""
+    repeated = (need for need, count in Counter(needs).items() if count > 1)
+    return sum(len(allowed_ids(slots, need, chosen)) - 1 for need in repeated)
+
+
+def ids_of(slot: PassthroughSlot) -> tuple[int, int]:
+    """Return the IDs by which Dynamic DirectPath I/O knows a device."""
+    return slot.pci.vendor_id, slot.pci.device_id
+
+
+def allowed_ids(
+    slots: Sequence[PassthroughSlot], need: DeviceEntry, chosen: Collection[str]
+) -> set[tuple[int, int]]:
+    """Return the IDs that a request names: those of the chosen boards, else of all that fit."""
+    fitting = [slot for slot in slots if is_match(slot, need)]
+    return {ids_of(slot) for slot in fitting if slot.pci.pci_id in chosen} or set(map(ids_of, fitting))
+
+
+def _has(free: Sequence[PassthroughSlot], need: DeviceEntry, ids: tuple[int, int]) -> bool:
+    return any(ids_of(slot) == ids and is_match(slot, need) for slot in free)
+
+
+def is_match(slot: PassthroughSlot, need: DeviceEntry) -> bool:
+    """Whether a device matches a Dynamic DirectPath request for a GPU."""
+    pci = slot.pci
+    if slot.is_nic:
+        return False
+    if need.label is not None and pci.hardware_label != need.label:
+        return False
+    if need.device_id is not None and (pci.vendor_id, pci.device_id) != need.device_id:
+        return False
+    if need.model is not None:
+        names = (pci.device_name, *(slot.board.names if slot.board else ()))
+        return any(need.model.casefold() in name.casefold() for name in names)
+    return True

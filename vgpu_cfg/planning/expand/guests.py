@@ -24,8 +24,8 @@ from vgpu_cfg.model.plan_file import (
     host_name_of,
 )
 from vgpu_cfg.model.plan_file.guest_values import CUDA_PACKAGES, DRIVER_PACKAGES, OFED_PACKAGES, package_kind
-from vgpu_cfg.planning.expand.context import VmContext, value_of
 from vgpu_cfg.planning.expand.merging import Layers
+from vgpu_cfg.planning.expand.site import VmContext, value_of
 
 MACHINE_USER = "vgpu-cfg"
 """The account that this tool makes for itself."""

@@ -37,10 +37,10 @@ from vgpu_cfg.model.plan_file import (
 from vgpu_cfg.model.plan_file.device_entries import stated_options
 from vgpu_cfg.model.plan_values import DesiredNuma, NumaPolicy, Spread
 from vgpu_cfg.model.ranges import SAMPLE_MEMBER, Member, has_templates, read_members
-from vgpu_cfg.planning.expand.addresses import check_nic_networks, check_same_addresses, counted
-from vgpu_cfg.planning.expand.context import VmContext, value_of
 from vgpu_cfg.planning.expand.guests import check_guest, host_name, make_guest, read_user_data, stated_in
 from vgpu_cfg.planning.expand.merging import Layers, fill_part, first_of_each_place
+from vgpu_cfg.planning.expand.networks import check_nic_networks, check_same_addresses, counted
+from vgpu_cfg.planning.expand.site import VmContext, value_of
 
 _Checked: TypeAlias = tuple[VmKeys, str]
 """A VM's keys that nothing is wrong with, and the text of its user data."""

@@ -1,17 +1,27 @@
-"""From the `site` of every file to the one that holds: keys merged, certificates read, secrets looked up."""
+"""The site of a plan's files, and the context of checks on its VMs: networks, secrets, named files.
+
+The keys of several files are merged and certificates read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from vgpu_cfg.documents import Loc, Part, build, did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.desired import DesiredSite
+from vgpu_cfg.model.desired import DesiredNetwork, DesiredSite
+from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.plan_file import SiteEntry
 from vgpu_cfg.model.plan_file.guest_values import DRIVER_PACKAGES, package_kind
 from vgpu_cfg.model.plan_file.site_values import parse_certificates
-from vgpu_cfg.planning.expand.context import ReadText
+
+ReadText = Callable[[str, str], str]
+"""Reads a file by the name of the document that names it, and its path from there.
+
+Raises ValueError if there is no such file, DocumentError if its content is invalid.
+"""
 
 
 @dataclass(slots=True)
@@ -76,3 +86,32 @@ def _certificates(entry: SiteEntry, part: Part, read_text: ReadText, out: SiteEx
             yield from parse_certificates(read_text(part.document.name, path))
         except ValueError as error:
             out.faults.append(part.refused(("ca", index) if is_list else ("ca",), error))
+
+
+def no_files(_document: str, path: str) -> str:
+    """Refuse every file: without a folder there are none."""
+    raise ValueError(f"cannot read the file {path!r} on this machine")
+
+
+@dataclass(frozen=True, slots=True)
+class VmContext:
+    """The plan around its VMs. `networks` is None where they are faulty: then nothing is said of them."""
+
+    networks: Mapping[str, DesiredNetwork] | None = field(default_factory=dict)
+    secrets: frozenset[str] = frozenset()
+    read_text: ReadText = no_files
+
+    def unknown_secret(self, name: str | None) -> tuple[str, str] | None:
+        """Return the error for a secret missing from `secrets`; None if it is there.
+
+        Its name is not repeated: it may be the secret itself.
+        """
+        if name is None or name in self.secrets:
+            return None
+        hint = did_you_mean(name, self.secrets) or "example: secrets: {lic: file:/etc/vgpu-cfg/licence.tok}"
+        return "`secrets` does not contain a secret with this name", hint
+
+
+def value_of(entry: Frozen, key: str) -> Any:
+    """Return the file's value at a key that may be absent; None if it is."""
+    return getattr(entry, key) if key in entry.model_fields_set else None

@@ -30,8 +30,8 @@ from vgpu_cfg.model.plan_file import (
 )
 from vgpu_cfg.model.plan_file.guest_values import parse_elastic
 from vgpu_cfg.model.ranges import read_members
-from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.lines import Expansion
+from vgpu_cfg.planning.expand.site import VmContext
 
 _DEFAULT_RUNTIME = "docker"
 

@@ -30,15 +30,14 @@ from vgpu_cfg.model.plan_file import check_vm_name
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted, counted
 from vgpu_cfg.planning.estate.ownership import as_imported
-from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.hosts import expand_hosts
 from vgpu_cfg.planning.expand.lines import expand_vms
 from vgpu_cfg.planning.expand.networks import expand_networks
+from vgpu_cfg.planning.expand.site import VmContext
 from vgpu_cfg.planning.exporting.hosts import host_entries
 from vgpu_cfg.planning.exporting.lines import Content, lift, lines_of, with_findings, written
-from vgpu_cfg.planning.exporting.names import Names
 from vgpu_cfg.planning.exporting.selection import Choice, choose, tie
-from vgpu_cfg.planning.exporting.vm_keys import KEY_OF_DEVICE, ExportedVm, vm_keys
+from vgpu_cfg.planning.exporting.vm_keys import KEY_OF_DEVICE, ExportedVm, Names, vm_keys
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.vms.lookup.own_devices import device_names
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS, vm_setting

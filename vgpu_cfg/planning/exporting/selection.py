@@ -16,8 +16,7 @@ from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.ranges import read_members, runs_of
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.estate.named import cluster_globs, host_names, vm_names
-from vgpu_cfg.planning.exporting.names import Names
-from vgpu_cfg.planning.exporting.vm_keys import ExportedVm
+from vgpu_cfg.planning.exporting.vm_keys import ExportedVm, Names
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.planning.vms.rules import is_of_plan, rule_name
 

@@ -1,6 +1,7 @@
 """The keys of one existing VM: a plan file's words to keep it, or to make it again, unchanged.
 
-The GPUs, NICs and disks of a VM in the words of a plan file, and those it cannot express.
+An object has its bare name if that is unique, else its path. Devices that the plan file cannot express are
+listed.
 
 Belief: generated-mac-ranges.
 """
@@ -8,18 +9,23 @@ Belief: generated-mac-ranges.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.errors import Ambiguous, NotFound
+from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.cordon import HOME_ATTRIBUTE
-from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.observed.inventory import Cluster, Folder, Host, Inventory, NetworkKind
+from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.vm import PassthroughDevice, PowerState, VirtualNic, Vm, VmDetail
 from vgpu_cfg.model.plan_file import size_text
 from vgpu_cfg.model.plan_file.device_entries import VmOptions
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.capacity.nic_functions import SRIOV
+from vgpu_cfg.planning.capacity.host_capacity import SRIOV
 from vgpu_cfg.planning.estate.devices import (
     OwnedDisks,
     device_text,
@@ -27,7 +33,8 @@ from vgpu_cfg.planning.estate.devices import (
     exported_disks,
     recorded_others,
 )
-from vgpu_cfg.planning.exporting.names import Names
+from vgpu_cfg.planning.estate.site import Site, find_named
+from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.checks.place_checks import IOMMU_KEYS, MOST_CPUS_BESIDE_VGPU
 from vgpu_cfg.planning.vms.devices import has_uvm
 from vgpu_cfg.planning.vms.lookup.affinity import gpus_on
@@ -36,14 +43,95 @@ from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3
 from vgpu_cfg.planning.vms.settings.setting import FoundVm
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
+
+class Names:
+    """The names of one datacenter's things, each looked up as a plan file's name would be."""
+
+    def __init__(self, observed: Inventory, datacenter: str | None) -> None:
+        self.observed = observed
+        stand_in = DesiredPlan(name="export", vcenter=observed.vcenter.address, datacenter=datacenter)
+        self.site = Site(stand_in, observed, Findings())
+        usable = [one for one in self.site.networks if not one.is_uplink]
+        self.networks: Mapping[str, str] = {
+            one.portgroup_key or one.moid: name
+            for one in usable
+            if one.kind is not NetworkKind.OPAQUE and (name := _shortest(one, usable))
+        }
+        macs = Counter(
+            nic.mac.casefold() for vm in observed.vms if vm.detail is not None for nic in vm.detail.nics
+        )
+        self.shared_macs = frozenset(mac for mac, count in macs.items() if count > 1)
+        self._folders = {folder.moid: folder for folder in self.site.folders}
+        self._roots = [folder.inventory_path for folder in self.site.folders if folder.is_root]
+
+    def template(self, name: str) -> Vm:
+        """Return the template of a name. Raises NotFound or Ambiguous, with the one that was meant."""
+        templates = self.site.templates
+        found = find_named(name, templates)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            paths = " or ".join(one.inventory_path for one in found)
+            raise Ambiguous(f"{len(found)} templates are named {name}", remedy=f"specify its path: {paths}")
+        remedy = did_you_mean(name, (one.name for one in templates), noun="templates")
+        raise NotFound(f"template {name!r} not found", remedy=remedy)
+
+    def folder_of(self, vm: Vm) -> str | None:
+        """Return the path of a VM's folder below the datacenter's VM folder; "" for that itself.
+
+        None where it is in no folder of the datacenter.
+        """
+        folder = self._folders.get(vm.folder_moid or "")
+        return None if folder is None else self.path_of(folder)
+
+    def path_of(self, folder: Folder) -> str:
+        """Return the path of a folder below the datacenter's VM folder."""
+        for root in self._roots:
+            if folder.inventory_path.startswith(f"{root}/"):
+                return folder.inventory_path[len(root) + 1 :]
+        return "" if folder.is_root else folder.inventory_path or folder.name
+
+    def cluster_name(self, cluster: Cluster) -> str | None:
+        """Return how a cluster is named."""
+        return _shortest(cluster, self.site.clusters)
+
+    def datastore_of(self, vm: Vm) -> str | None:
+        """Return the first datastore of a VM, None where none was read."""
+        known = {one.moid: one for one in self.site.datastores}
+        moids = vm.detail.datastore_moids if vm.detail is not None else ()
+        found = next((known[moid] for moid in moids if moid in known), None)
+        return None if found is None else _shortest(found, self.site.datastores)
+
+    def pool_of(self, vm: Vm, cluster: Cluster) -> str | None:
+        """Return the resource pool of a VM, None for the root pool and for one that was not read."""
+        moid = vm.detail.resource_pool_moid if vm.detail is not None else ""
+        pools = [pool for pool in self.site.pools if pool.owner_moid == cluster.moid]
+        found = next((pool for pool in pools if pool.moid == moid), None)
+        is_root = moid in ("", cluster.resource_pool_moid)
+        return None if found is None or is_root else _shortest(found, pools)
+
+
+def _shortest(wanted: ManagedObject, objects: Sequence[ManagedObject]) -> str | None:
+    """Return the shortest text that means this and nothing else; None where a plan file has none.
+
+    Braces would be ranges there.
+    """
+    for name in (wanted.name, wanted.inventory_path):
+        if name and "{" not in name and find_named(name, objects) == [wanted]:
+            return name
+    return None
+
+
 _PLACE = ("cluster", "folder", "resource_pool", "datastore")
 _SIZE = ("cpus", "memory", "gpus", "numa", "nics", "disks")
+
 ORDER = ("template", *_PLACE, *_SIZE, *VmOptions.model_fields, "extra_config", "place", "power", "ignore")
 """In which order the keys of a VM are written."""
+
 KEY_OF_DEVICE = {"gpu": "gpus", "nic": "nics", "nic mac": "nics", "disk": "disks"}
 """The key that says what an edit of a device changes, by the edit's own key."""
-_LONGEST_ATTRIBUTE = 80
 
+_LONGEST_ATTRIBUTE = 80
 Item = dict[str, Any]
 
 _MADE_BY_VCENTER = re.compile(r"00:50:56:[89ab][0-9a-f]:|00:0c:29:")

@@ -28,9 +28,8 @@ from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.addresses import own_vms
-from vgpu_cfg.planning.capacity.gpu_state import GpuState
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, VgpuNeed
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -17,7 +17,7 @@ from vgpu_cfg.model.observed.inventory import Cluster, Connection, Datastore, Ho
 from vgpu_cfg.model.plan_file import PlaceEntry
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.hardware import highest_version, vgpu_limit
-from vgpu_cfg.planning.capacity.peer_groups import has_group_api
+from vgpu_cfg.planning.capacity.topology import has_group_api
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import matches_any

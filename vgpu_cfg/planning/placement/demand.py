@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
+from vgpu_cfg.planning.capacity.gpu_state import VgpuNeed
 from vgpu_cfg.planning.capacity.nic_needs import NicNeed
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 
 Variant = tuple[VgpuNeed, ...]
 """One way to give a VM its vGPUs: a need for each, all of one board and series."""

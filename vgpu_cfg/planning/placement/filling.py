@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.plan_file import DeviceEntry
-from vgpu_cfg.planning.capacity.passthrough_slots import match_slots
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.capacity.gpu_state import VgpuNeed
+from vgpu_cfg.planning.capacity.host_capacity import match_slots
 from vgpu_cfg.planning.placement.demand import Demand, Variant
 from vgpu_cfg.planning.placement.host_block import HostBlock
 from vgpu_cfg.planning.placement.host_state import Fit, HostState

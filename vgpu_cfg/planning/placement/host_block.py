@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
+from vgpu_cfg.planning.capacity.gpu_state import VgpuNeed
+from vgpu_cfg.planning.capacity.host_capacity import is_match
 from vgpu_cfg.planning.capacity.nic_needs import NicNeed, nic_options, nodes_of
-from vgpu_cfg.planning.capacity.passthrough_slots import is_match
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.placement.demand import Shape, Variant
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.patterns import PatternBook, PatternItem

@@ -10,7 +10,7 @@ from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.model.wording import is_at_least, version_tuple
-from vgpu_cfg.planning.capacity.gpu_state import GpuState
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, VgpuNeed
 from vgpu_cfg.planning.capacity.hardware import (
     NodeState,
     choose_nodes,
@@ -19,11 +19,16 @@ from vgpu_cfg.planning.capacity.hardware import (
     promise_nodes,
     vgpu_limit,
 )
-from vgpu_cfg.planning.capacity.host_capacity import HostCapacity, PassthroughSlot
+from vgpu_cfg.planning.capacity.host_capacity import (
+    HostCapacity,
+    PassthroughSlot,
+    alike,
+    is_match,
+    match_slots,
+    unlike,
+)
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicStock, choose_nics, far_nics, refuse_nics
-from vgpu_cfg.planning.capacity.passthrough_slots import alike, is_match, match_slots, unlike
-from vgpu_cfg.planning.capacity.peer_groups import group_of, has_group_api
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.capacity.topology import group_of, has_group_api
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
-from vgpu_cfg.planning.capacity.gpu_state import GpuState
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, VgpuNeed
 from vgpu_cfg.planning.placement.demand import Shape
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 

@@ -32,9 +32,8 @@ from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, PowerOnVm
 from vgpu_cfg.changes.plan import GpuLoad, StartQueue
 from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy
-from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
-from vgpu_cfg.planning.capacity.peer_groups import has_group_api
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, VgpuNeed, needs_of
+from vgpu_cfg.planning.capacity.topology import has_group_api
 from vgpu_cfg.planning.placement.demand import Variant, counted_names
 from vgpu_cfg.planning.placement.host_block import HostBlock
 from vgpu_cfg.planning.placement.host_state import HostState

@@ -14,8 +14,7 @@ from math import ceil
 from operator import add
 
 from vgpu_cfg.model.vgpu import VgpuMode
-from vgpu_cfg.planning.capacity.gpu_state import GpuState
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, VgpuNeed
 from vgpu_cfg.planning.placement.demand import Variant
 
 Position = tuple[int, ...]

@@ -12,9 +12,8 @@ from typing import TypeAlias
 
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.wording import counted, gib, listed, node_list, whole_gib
-from vgpu_cfg.planning.capacity.gpu_state import GpuState
-from vgpu_cfg.planning.capacity.peer_groups import has_group_api
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, VgpuNeed
+from vgpu_cfg.planning.capacity.topology import has_group_api
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
 from vgpu_cfg.planning.placement.host_state import HostState

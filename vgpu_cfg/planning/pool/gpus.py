@@ -20,9 +20,8 @@ from vgpu_cfg.model.observed.gpu_use import GpuUse, UseReading
 from vgpu_cfg.model.observed.inventory import Connection, Gpu, Host, Inventory
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.model.wording import counted, listed, whole_gib
-from vgpu_cfg.planning.capacity.gpu_state import GpuState
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, VgpuNeed
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.findings.codes import Code
 
 LEAST_MIB = 512

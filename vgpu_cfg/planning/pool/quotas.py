@@ -27,8 +27,8 @@ from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.reservations import ALL_OTHERS, LicencePool, Quotas, Share
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.wording import as_counted, counted, gib
+from vgpu_cfg.planning.capacity.gpu_state import VgpuNeed
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import matches_any

@@ -23,8 +23,7 @@ from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.reservations import KeptReservation, Reservation, Reservations, ReservedGpus
 from vgpu_cfg.model.wording import counted, gib, listed
-from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, PassthroughSlot
-from vgpu_cfg.planning.capacity.passthrough_slots import is_match
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, PassthroughSlot, is_match
 from vgpu_cfg.planning.estate.reserved import change_of_reservation
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code

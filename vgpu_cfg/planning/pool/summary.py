@@ -17,7 +17,7 @@ from vgpu_cfg.model.observed.gpu_use import PastUse, UseReading
 from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Host, Inventory
 from vgpu_cfg.model.observed.past import Past, PastEvent
 from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm
-from vgpu_cfg.planning.capacity.vgpu_need import needs_of
+from vgpu_cfg.planning.capacity.gpu_state import needs_of
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode, counted_room, pooled_gpus
 from vgpu_cfg.planning.pool.use import owner_of, past_of
 

@@ -20,7 +20,7 @@ from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestReport, ModuleState
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.wording import is_at_least, listed
-from vgpu_cfg.planning.capacity.nic_functions import SRIOV
+from vgpu_cfg.planning.capacity.host_capacity import SRIOV
 from vgpu_cfg.planning.capacity.topology import Topologies, Topology
 from vgpu_cfg.planning.host_settings.entry import HostView, Reading
 from vgpu_cfg.planning.host_settings.kernel import ON

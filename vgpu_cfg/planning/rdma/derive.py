@@ -36,7 +36,7 @@ from vgpu_cfg.model.observed.host_facts import FactGroup, HostSwitch
 from vgpu_cfg.model.observed.inventory import Inventory, PciDevice
 from vgpu_cfg.model.plan_file import HostNicEntry, NicMatch, PvrdmaEntry, RoceEntry, VmknicEntry
 from vgpu_cfg.model.plan_values import NicUse
-from vgpu_cfg.planning.capacity.nic_functions import read_functions
+from vgpu_cfg.planning.capacity.host_capacity import read_functions
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed, host_functions, is_matching
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.host_settings.entry import HostView

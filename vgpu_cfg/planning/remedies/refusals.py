@@ -10,11 +10,9 @@ from vgpu_cfg.changes.plan import Hindrance
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted, counted, gib, listed, node_list, whole_gib
-from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
-from vgpu_cfg.planning.capacity.host_capacity import Claim
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, VgpuNeed
+from vgpu_cfg.planning.capacity.host_capacity import Claim, is_match
 from vgpu_cfg.planning.capacity.nic_needs import host_functions
-from vgpu_cfg.planning.capacity.passthrough_slots import is_match
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_version

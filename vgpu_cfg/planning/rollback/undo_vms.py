@@ -51,7 +51,7 @@ from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Datastore, Network, ResourcePool
 from vgpu_cfg.model.observed.vm import PassthroughDevice, PowerState, VgpuDevice, VirtualNic, Vm, VmDetail
-from vgpu_cfg.planning.capacity.nic_functions import SRIOV
+from vgpu_cfg.planning.capacity.host_capacity import SRIOV
 from vgpu_cfg.planning.estate.devices import own_datastores, owned_disks, recorded_others
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.rollback.attempt import FailedRun

@@ -22,8 +22,7 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
-from vgpu_cfg.planning.capacity.nic_functions import SRIOV
+from vgpu_cfg.planning.capacity.host_capacity import SRIOV, CapacityReader
 from vgpu_cfg.planning.capacity.topology import Domain, Topologies
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.pool.gpus import PoolReader

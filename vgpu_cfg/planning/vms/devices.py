@@ -45,7 +45,7 @@ from vgpu_cfg.model.observed.vm import (
     any_text,
 )
 from vgpu_cfg.model.wording import gib
-from vgpu_cfg.planning.capacity.nic_functions import SRIOV
+from vgpu_cfg.planning.capacity.host_capacity import SRIOV
 from vgpu_cfg.planning.capacity.nic_needs import host_functions, is_matching
 from vgpu_cfg.planning.estate.devices import FIRST_PCI_KEY, OwnedDisks
 from vgpu_cfg.planning.vms.lookup.own_devices import (

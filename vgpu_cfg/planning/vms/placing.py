@@ -26,7 +26,7 @@ from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.model.wording import counted, whole_gib
 from vgpu_cfg.planning.capacity.hardware import NodeState, can_shape_nodes
-from vgpu_cfg.planning.capacity.passthrough_slots import allowed_ids
+from vgpu_cfg.planning.capacity.host_capacity import allowed_ids
 from vgpu_cfg.planning.capacity.pci_tree import mmio_size_gb
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.devices import fixed_device, plan_functions

@@ -20,7 +20,7 @@ from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.addresses import NicAddress
-from vgpu_cfg.planning.capacity.passthrough_slots import unlike
+from vgpu_cfg.planning.capacity.host_capacity import unlike
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

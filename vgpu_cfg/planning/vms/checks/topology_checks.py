@@ -29,7 +29,6 @@ from vgpu_cfg.planning.capacity.hardware import NodeState
 from vgpu_cfg.planning.capacity.host_capacity import PassthroughSlot
 from vgpu_cfg.planning.capacity.nic_needs import far_nics
 from vgpu_cfg.planning.capacity.pci_tree import SYS, is_switched
-from vgpu_cfg.planning.capacity.peer_groups import group_of, has_group_api
 from vgpu_cfg.planning.capacity.topology import (
     Disagreement,
     GroupWithoutLink,
@@ -37,6 +36,8 @@ from vgpu_cfg.planning.capacity.topology import (
     LinkAcrossBoards,
     NodeDisagrees,
     Topology,
+    group_of,
+    has_group_api,
 )
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

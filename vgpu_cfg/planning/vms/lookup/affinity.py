@@ -17,7 +17,7 @@ from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, VmDetail
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
-from vgpu_cfg.planning.capacity.passthrough_slots import allowed_ids, ids_of, is_match
+from vgpu_cfg.planning.capacity.host_capacity import allowed_ids, ids_of, is_match
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 

@@ -21,13 +21,13 @@ from vgpu_cfg.model.observed.vm import PassthroughDevice, VgpuDevice, VirtualNic
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.model.wording import listed
+from vgpu_cfg.planning.capacity.host_capacity import SRIOV
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed, host_functions, is_matching
 from vgpu_cfg.planning.estate.devices import Device, OwnedDevices, Wanting, device_text, owned_devices
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.lookup.wanted import (
     PVRDMA,
-    SRIOV,
     VMXNET3,
     PlannedFunction,
     WantedFunction,

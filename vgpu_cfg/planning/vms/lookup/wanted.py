@@ -13,13 +13,12 @@ from vgpu_cfg.changes.kinds.vm_spec import (
 )
 from vgpu_cfg.model.desired import DesiredFunction
 from vgpu_cfg.model.observed.vm import VmDetail
+from vgpu_cfg.planning.capacity.host_capacity import SRIOV
 
 VMXNET3 = "vmxnet3"
 PVRDMA = "pvrdma"
 """The `VirtualNic.kind` of a paravirtual RDMA NIC."""
 
-SRIOV = "sriov"
-"""That of a virtual function."""
 
 WantedGpu = NewVgpu | NewPassthrough | NewDynamicPassthrough
 

@@ -1,6 +1,6 @@
 """The settings of a VM in its extraConfig: MMIO, peer-to-peer, and what this tool keeps for itself.
 
-Sources: NVIDIA AI Enterprise 5.0 User Guide, chapter 4 (peer-to-peer past the root complex); `planning.mmio`.
+Sources: NVIDIA AI Enterprise 5.0 User Guide, chapter 4 (peer-to-peer past the root complex); `mmio_size_gb`.
 
 Belief: vmx-options-ignore-case, mmio-of-one-gpu, mmio-of-several-gpus, vgpu-needs-efi-memory-mmio.
 """

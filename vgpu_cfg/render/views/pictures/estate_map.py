@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
+from vgpu_cfg.planning.capacity.gpu_state import VgpuNeed, needs_of
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode, pooled_gpus
 from vgpu_cfg.render.layout.profiles import label_of
 from vgpu_cfg.render.views.estate.inventory import (
