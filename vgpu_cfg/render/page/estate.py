@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -114,38 +115,25 @@ def _absence_tiles(found: Absence) -> list[Tile]:
     cold = ways[How.COLD] + ways[How.RESTART]
     nowhere = sums.vms - sums.starts
     return [
-        _absence_tile(counted(sums.vms, "VM"), "affected"),
+        Tile.of(counted(sums.vms, "VM"), "affected"),
         Tile(f"{ways[How.VMOTION]:,}", "by vMotion", stun),
         Tile(f"{cold:,}", "moved while powered off", "in maintenance, then restarted"),
         Tile(f"{down:,}", "cannot be placed", "in maintenance", "bad" if down else ""),
         Tile(f"{nowhere:,}", "cannot restart", "after a failure", "bad" if nowhere else ""),
-        _absence_tile(
+        Tile.of(
             counted(sum(found.loss.gpus.values()), "GPU"), f"lost, {size(found.loss.free_mib)} currently free"
         ),
     ]
 
 
-def _absence_tile(words: str, about: str) -> Tile:
-    value, _, title = words.partition(" ")
-    return Tile(value, title, about)
-
-
 def render_health_page(health: Health, told: dict[str, Any]) -> str:
     """Write the page of a health and of its JSON; any name in it stays text."""
-    tiles = [
-        Tile(
-            str(health.count(level)),
-            _LEVEL_WORDS[level],
-            tone=_LEVEL_TONES[level] if health.count(level) else "good",
-        )
-        for level in HEALTH
-    ]
-    tiles.append(Tile(str(health.gpus), "GPUs examined", f"{health.hosts} hosts, {health.vms} GPU VMs"))
+    examined = Tile(str(health.gpus), "GPUs examined", f"{health.hosts} hosts, {health.vms} GPU VMs")
     return render_frame(
         "doctor",
         title=f"{told['server']}: health",
         about=f"read {moment_words(datetime.fromisoformat(told['read_at']))}",
-        tiles=tuple(tiles),
+        tiles=(*_level_tiles(health.count, HEALTH), examined),
         body="doctor.html.j2",
         shared=("changes", "seek"),
         data={"kind": "doctor-page", "format": 1, "told": told},
@@ -155,22 +143,21 @@ def render_health_page(health: Health, told: dict[str, Any]) -> str:
 
 def render_ours_page(ours: Ours, told: dict[str, Any]) -> str:
     """Write the page of everything of vgpu-cfg at a vCenter, and of its JSON; any name in it stays text."""
-    tiles = [
-        Tile(
-            str(ours.count(level)),
-            _LEVEL_WORDS[level],
-            tone=_LEVEL_TONES[level] if ours.count(level) else "good",
-        )
-        for level in (Level.BROKEN, Level.RISK, Level.WAITING)
-    ]
-    tiles.append(Tile(str(len(ours.plans)), "plans", f"{sum(row.vms for row in ours.plans)} VMs"))
+    plans = Tile(str(len(ours.plans)), "plans", f"{sum(row.vms for row in ours.plans)} VMs")
+    levels = (Level.BROKEN, Level.RISK, Level.WAITING)
     return render_frame(
         "doctor",
         title=f"{ours.server}: status of vgpu-cfg",
         about=f"read {moment_words(ours.now)}",
-        tiles=tuple(tiles),
+        tiles=(*_level_tiles(ours.count, levels), plans),
         body="ours.html.j2",
         shared=("changes", "seek"),
         data={"kind": "status-page", "format": 1, "told": told},
         more={"health": ours, "words": _LEVEL_WORDS, "told": told},
     )
+
+
+def _level_tiles(count: Callable[[Level], int], levels: Iterable[Level]) -> Iterator[Tile]:
+    for level in levels:
+        tone = _LEVEL_TONES[level] if count(level) else "good"
+        yield Tile(str(count(level)), _LEVEL_WORDS[level], tone=tone)

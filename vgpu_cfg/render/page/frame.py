@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from vgpu_cfg import __version__
 from vgpu_cfg.model.wording import shown
@@ -34,6 +34,12 @@ class Tile:
     title: str
     about: str = ""
     tone: Tone = ""
+
+    @classmethod
+    def of(cls, count: str, about: str = "") -> Self:
+        """Divide a count at its noun: "3 VMs"."""
+        value, _, title = count.partition(" ")
+        return cls(value, title, about)
 
 
 def render_frame(  # noqa: PLR0913 - what stands on every page

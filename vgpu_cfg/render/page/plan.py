@@ -76,7 +76,7 @@ def _plan_tiles(plan: Plan) -> list[Tile]:
     tiles = []
     if plan.errors:
         errors = counted(error_count(plan.diagnostics), "error")
-        tiles.append(_plan_tile(errors, "must be fixed before any changes are made"))
+        tiles.append(Tile.of(errors, "must be fixed before any changes are made"))
     if not plan.changes:
         verdict = (
             waits_for(plan) or "in sync" if is_in_sync(plan) else "" if plan.errors else "differences found"
@@ -84,13 +84,8 @@ def _plan_tiles(plan: Plan) -> list[Tile]:
         return [*tiles, Tile("0", "changes", verdict)]
     *words, tasks = plan_counts(plan)
     blocked = f"{len(plan.blocked)} blocked; {tasks}" if plan.blocked else tasks
-    tiles.append(_plan_tile(counted(len(plan.changes), "change"), blocked))
-    return [*tiles, *(_plan_tile(one) for one in words)]
-
-
-def _plan_tile(words: str, about: str = "") -> Tile:
-    value, _, title = words.partition(" ")
-    return Tile(value, title, about)
+    tiles.append(Tile.of(counted(len(plan.changes), "change"), blocked))
+    return [*tiles, *(Tile.of(one) for one in words)]
 
 
 def _refusals(plan: Plan) -> list[tuple[Diagnostic, int]]:

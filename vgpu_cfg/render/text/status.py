@@ -29,7 +29,7 @@ _VALUE_COLUMNS = (
 )
 UNKNOWN = "unknown"
 _INDENT = 4
-_COLUMNS = (
+VM_COLUMNS = (
     Column("VM"),
     Column("STATE"),
     Column("HOST", is_flexible=True),
@@ -37,7 +37,7 @@ _COLUMNS = (
     Column("PROFILE", is_flexible=True),
     Column("NODE"),
 )
-_GUEST_COLUMN = Column("GUEST", is_flexible=True)
+GUEST_COLUMN = Column("GUEST", is_flexible=True)
 _HOST_STYLES = {"held": "magenta", "in sync": "green", "does not respond": "red", "is disconnected": "red"}
 _STATE_STYLES = {"on": "green", "off": "yellow", "missing": "red", "not owned": "red", "disconnected": "red"}
 _HOST_COLUMNS = (Column("HOST", is_flexible=True), Column("STATE"), Column("MODE"))
@@ -125,7 +125,7 @@ def _rows(view: StatusView, width: int, most: Most) -> list[Text]:
     told, left = foremost(view.vms, _is_plain, most)
     hosts = without_domain(row.host for row in told)
     has_guests = any(row.guest is not None for row in told)
-    columns = (*_COLUMNS, _GUEST_COLUMN) if has_guests else _COLUMNS
+    columns = (*VM_COLUMNS, GUEST_COLUMN) if has_guests else VM_COLUMNS
     cells = [_cells(row, hosts, with_guest=has_guests) for row in told]
     heading, *rows = table_rows(columns, cells, width)
     lines = heading

@@ -33,7 +33,7 @@ from vgpu_cfg.render.layout.lines import (
 )
 from vgpu_cfg.render.layout.most import USUAL, Most, first_screen, foremost, others
 from vgpu_cfg.render.text.plan.findings import render_findings
-from vgpu_cfg.render.text.status import guest_text, node_text, state_text
+from vgpu_cfg.render.text.status import GUEST_COLUMN, VM_COLUMNS, guest_text, node_text, state_text
 from vgpu_cfg.render.views.estate.inventory import profile_text
 from vgpu_cfg.render.views.run.run_steps import (
     HostResult,
@@ -51,16 +51,10 @@ from vgpu_cfg.render.views.run.run_steps import (
 )
 
 _COLUMNS = (
-    Column("VM"),
-    Column("STATE"),
-    Column("HOST", is_flexible=True),
-    Column("GPU", is_flexible=True),
-    Column("PROFILE", is_flexible=True),
-    Column("NODE"),
+    *VM_COLUMNS,
     Column("TASKS", is_right=True, drop=1),
     Column("TIME", is_right=True),
 )
-_GUEST_COLUMN = Column("GUEST", is_flexible=True)
 _MOST_FAILURES = 10
 _MOST_SKIPPED = 8
 _MANY_STEPS = 3
@@ -111,7 +105,7 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
             } | set(report.rollback.gone if report.rollback is not None else ())
             lines += [Text("")] if hosts_done else []
             has_guests = any(row.vm is not None and row.vm.guest is not None for row in first)
-            columns = (*_COLUMNS[:-2], _GUEST_COLUMN, *_COLUMNS[-2:]) if has_guests else _COLUMNS
+            columns = (*_COLUMNS[:-2], GUEST_COLUMN, *_COLUMNS[-2:]) if has_guests else _COLUMNS
             cells = [_cells(row, hosts, gone, with_guest=has_guests) for row in first]
             lines += table(columns, cells, width)
             states = (row.vm.word if row.vm is not None else row.status.value for row in others_left)
