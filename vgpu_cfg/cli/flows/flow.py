@@ -378,12 +378,10 @@ def plan_destroy_once(request: PlanRequest, flags: ConnectionFlags, options: Pla
     return make_destroy_plan(*read_of(request, flags), options)
 
 
-def read_of(
-    request: PlanRequest, flags: ConnectionFlags, *, moves: bool = False
-) -> tuple[DesiredPlan, Inventory]:
+def read_of(request: PlanRequest, flags: ConnectionFlags) -> tuple[DesiredPlan, Inventory]:
     """Read the estate that a plan is for; return it with the plan as it applies there."""
     connection, desired = locate(request, flags)
-    return desired, read_at(connection, desired, moves=moves)
+    return desired, read_at(connection, desired)
 
 
 def read_at(

@@ -21,6 +21,7 @@ MIN_WIDTH = 60
 MAX_WIDTH = 200
 MAX_PROSE = 120
 """A paragraph is no wider, since lines that are longer are hard to read."""
+_MOST_RUNS = 8
 
 Cell: TypeAlias = "str | Text"
 
@@ -216,11 +217,11 @@ def without_domain(names: Iterable[str]) -> dict[str, str]:
     return {name: name.partition(".")[0] for name in listed}
 
 
-def fold_hosts(names: Iterable[str], most: int = 8) -> str:
+def fold_hosts(names: Iterable[str]) -> str:
     """Write host names in short: without the domain that all share, runs folded, long lists cut with "…"."""
     listed = list(names)
     parts = fold_names(without_domain(listed)[name] for name in listed).split(", ")
-    return ", ".join(parts) if len(parts) <= most else f"{', '.join(parts[:most])}, …"
+    return ", ".join(parts[:_MOST_RUNS]) + (", …" if len(parts) > _MOST_RUNS else "")
 
 
 def size(mib: int) -> str:

@@ -13,13 +13,13 @@ from vgpu_cfg.model.vgpu import VgpuProfile
 _SHOWN_SIZES = 4
 
 
-def ladder(counts: Mapping[str, int], most: int = _SHOWN_SIZES) -> str:
+def ladder(counts: Mapping[str, int]) -> str:
     """Write counts by profile from the largest: "2×40c, 4×20c, 8×10c … 20×4c"."""
     plain = {name: count for name, count in counts.items() if _is_plain(name)} or dict(counts)
     parts = [f"{count}×{label_of(name)}" for name, count in _from_largest(plain)]
-    if len(parts) <= most:
+    if len(parts) <= _SHOWN_SIZES:
         return ", ".join(parts)
-    return f"{', '.join(parts[: most - 1])} … {parts[-1]}"
+    return f"{', '.join(parts[: _SHOWN_SIZES - 1])} … {parts[-1]}"
 
 
 def label_of(profile: str) -> str:

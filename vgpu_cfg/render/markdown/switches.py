@@ -92,8 +92,8 @@ def _vlan_words(needs: SwitchNeeds) -> str:
     return f"{needs.vlan}, {'tagged' if needs.is_tagged else 'untagged (an access port)'}"
 
 
-def nvue_lines(needs: SwitchNeeds, port: str = "swpN") -> Iterator[SwitchLine]:
-    """Yield the lines for NVUE (Cumulus Linux 5); `port` is a placeholder for the ports of the table.
+def nvue_lines(needs: SwitchNeeds) -> Iterator[SwitchLine]:
+    """Yield the lines for NVUE (Cumulus Linux 5); `swpN` is a placeholder for the ports of the table.
 
     The profile of RoCE has DSCP 26 on priority 3, with buffers, ECN and CNP; others are moved there, as the
     document shows.
@@ -110,18 +110,18 @@ def nvue_lines(needs: SwitchNeeds, port: str = "swpN") -> Iterator[SwitchLine]:
         yield SwitchLine(
             f"nv set qos mapping default-global dscp {needs.dscp} switch-priority {priority}", QOS
         )
-    yield SwitchLine(f"nv set interface {port} link mtu {LARGEST_FRAME}", PORT)
+    yield SwitchLine(f"nv set interface swpN link mtu {LARGEST_FRAME}", PORT)
     if needs.vlan:
         yield SwitchLine(f"nv set bridge domain br_default vlan {needs.vlan}", BRIDGE)
-        yield SwitchLine(f"nv set interface {port} bridge domain br_default", BRIDGE)
+        yield SwitchLine("nv set interface swpN bridge domain br_default", BRIDGE)
         what = "vlan" if needs.is_tagged else "access"
-        yield SwitchLine(f"nv set interface {port} bridge domain br_default {what} {needs.vlan}", BRIDGE)
+        yield SwitchLine(f"nv set interface swpN bridge domain br_default {what} {needs.vlan}", BRIDGE)
     yield SwitchLine("nv config diff", ROCE)
     yield SwitchLine("nv config apply", ROCE)
 
 
-def nxos_lines(needs: SwitchNeeds, port: str = "Ethernet1/N") -> Iterator[SwitchLine]:
-    """Yield the lines for NX-OS on a Nexus 9000; `port` is a placeholder for the ports of the table.
+def nxos_lines(needs: SwitchNeeds) -> Iterator[SwitchLine]:
+    """Yield the lines for NX-OS on a Nexus 9000; `Ethernet1/N` is a placeholder for the ports of the table.
 
     The thresholds of ECN are the blueprint's, for 100 Gb/s; faster ports take more.
     """
@@ -158,7 +158,7 @@ def nxos_lines(needs: SwitchNeeds, port: str = "Ethernet1/N") -> Iterator[Switch
     yield SwitchLine("  service-policy type queuing output ROCE-OUT", QUEUES)
     if needs.vlan:
         yield SwitchLine(f"vlan {needs.vlan}", VLANS)
-    yield SwitchLine(f"interface {port}", ACCESS)
+    yield SwitchLine("interface Ethernet1/N", ACCESS)
     if needs.vlan:
         yield SwitchLine("  switchport", ACCESS)
         if needs.is_tagged:
