@@ -18,7 +18,6 @@ from vgpu_cfg.changes.plan import Canary, Plan, UnknownHost, UnknownSetting
 from vgpu_cfg.changes.report import Event, Report
 from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.model.choices import NO_OCCASION, Occasion
-from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.described import PlanTables, SettingsLookup
 from vgpu_cfg.planning.host_settings.entry import HostView
@@ -159,16 +158,15 @@ def render_as_run(
     *,
     by: str = "",
     occasion: Occasion = NO_OCCASION,
-    after: Inventory | None = None,
 ) -> str:
     """Write the outcome of a plan as Markdown.
 
     `report` is None if a run never came to its end: then the journal's events show its progress. `by` is the
-    user and machine, `occasion` the purpose, `after` a reading made after the run.
+    user and machine, `occasion` the purpose.
     """
     steps = steps_done(plan, journal_events, report)
     times = [event.at for event in journal_events]
-    rows = host_rows(plan, report, after) if report is not None else ()
+    rows = host_rows(plan, report) if report is not None else ()
     waiting = [
         step
         for step in of_kind(plan.changes, ManualStep)
