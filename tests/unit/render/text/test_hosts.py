@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from tests.plans.planned import plan_of
 from tests.unit.render import host_reports, host_samples, samples
 from vgpu_cfg.changes.change import ChangeHost
 from vgpu_cfg.changes.plan import Plan
@@ -50,6 +51,20 @@ def test_a_plan_without_host_changes_says_nothing_of_hosts() -> None:
     assert "HOST esx" not in text
     assert "at a time" not in text
     assert "exit code 7" not in text
+
+
+def test_the_command_that_approves_comes_last_if_it_is_all_that_lacks() -> None:
+    shown = PlanShown("vgpu-cfg apply plan.yaml", approved_command="vgpu-cfg plan plan.yaml --delete a-2")
+    last = {
+        case: render_plan(plan_of(case), 100, shown)[-1].plain
+        for case in ("orphan-stays", "cordon-starts-nothing", "only-one-size-of-two-starts")
+    }
+    assert last == {
+        "orphan-stays": "NEXT   vgpu-cfg plan plan.yaml --delete a-2",
+        "cordon-starts-nothing": "NEXT   vgpu-cfg plan plan.yaml --delete a-2",
+        "only-one-size-of-two-starts": "NEXT   vgpu-cfg apply plan.yaml",
+    }
+    assert not any("NEXT" in line.plain for line in render_plan(plan_of("orphan-stays"), 100))
 
 
 def test_how_many_at_once_is_said_only_where_several_go_down() -> None:
