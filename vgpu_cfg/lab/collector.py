@@ -511,7 +511,11 @@ def create_container_view(
     if directory.find(context, container._moId) is None:
         raise object_gone(container)
     view = ContainerView(
-        moid=_moid(context), name="", container=container._moId, types=tuple(type), recursive=recursive
+        moid=context.signed_in.new_moid(),
+        name="",
+        container=container._moId,
+        types=tuple(type),
+        recursive=recursive,
     )
     return _keep(context, view)
 
@@ -519,7 +523,9 @@ def create_container_view(
 @answers("ViewManager", "CreateListView")
 def create_list_view(context: Context, thing: Managed, *, obj: list[Any]) -> Any:
     """Make a view of given objects."""
-    view = ListView(moid=_moid(context), name="", moids=dict.fromkeys(item._moId for item in obj))
+    view = ListView(
+        moid=context.signed_in.new_moid(), name="", moids=dict.fromkeys(item._moId for item in obj)
+    )
     return _keep(context, view)
 
 
@@ -543,15 +549,13 @@ def reset_list_view(context: Context, thing: ListView, *, obj: list[Any]) -> lis
 @answers("View", "DestroyView")
 def destroy_view(context: Context, thing: Managed) -> None:
     """Drop a view."""
-    if context.session is not None:
-        context.session.objects.pop(thing.moid, None)
-        _note_change(context)
+    context.signed_in.objects.pop(thing.moid, None)
+    _note_change(context)
 
 
 def _note_change(context: Context) -> None:
-    if context.session is not None:
-        context.session.view_changes += 1
-        context.lab.changed.notify_all()
+    context.signed_in.view_changes += 1
+    context.lab.changed.notify_all()
 
 
 def _put(context: Context, view: ListView, items: Iterable[Any]) -> list[Any]:
@@ -564,11 +568,6 @@ def _put(context: Context, view: ListView, items: Iterable[Any]) -> list[Any]:
     return unresolved
 
 
-def _moid(context: Context) -> str:
-    return context.session.new_moid() if context.session is not None else ""
-
-
 def _keep(context: Context, view: Managed) -> Any:
-    if context.session is not None:
-        context.session.objects[view.moid] = view
+    context.signed_in.objects[view.moid] = view
     return view

@@ -184,9 +184,6 @@ def _nic_words(host: Host, ids: tuple[int, int]) -> tuple[str, str]:
     return next(((pci.vendor_name, pci.device_name) for pci in nics), ("", ""))
 
 
-MIB = 1024 * 1024
-
-
 def hosts_of(context: Context, thing: Service, wanted: Any) -> list[Host]:
     """Return the hosts that an answer is about: one, or all of the compute resource.
 

@@ -134,18 +134,14 @@ _QUOTES = {"&quot;": '"', "&apos;": "'"}
 @answers("HostSystem", "RetrieveManagedMethodExecuter")
 def retrieve_executer(context: Context, thing: Host) -> RawXml:
     """Return the host's executer. Raises HostNotConnected."""
-    away = refusals.host_away(thing)
-    if away is not None:
-        raise away
+    refusals.check_host_answers(thing)
     return RawXml(f'<returnval type="{EXECUTER}">{service_of(thing, PREFIX).moid}</returnval>')
 
 
 @answers("HostSystem", "RetrieveDynamicTypeManager")
 def retrieve_type_manager(context: Context, thing: Host) -> RawXml:
     """Return the description of esxcli's types: govc wants it, without using it. Raises HostNotConnected."""
-    away = refusals.host_away(thing)
-    if away is not None:
-        raise away
+    refusals.check_host_answers(thing)
     return RawXml(f'<returnval type="InternalDynamicTypeManager">dynamicTypeManager-{thing.moid}</returnval>')
 
 

@@ -96,7 +96,7 @@ def retrieve_vgpu_device_info(context: Context, thing: Managed) -> list[Any]:
 def retrieve_vgpu_profile_info(context: Context, thing: Managed) -> list[Any]:
     """List the profiles that the host's driver knows."""
     if host_of(thing).driver is None and context.state.denies("no-driver-no-fault"):
-        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+        raise refusals.not_supported()
     return _at_host(context, thing, browser.vgpu_profile_info(host_of(thing)))
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyVmomi import VmomiSupport, vim, vmodl
+from pyVmomi import VmomiSupport, vim
 
 from vgpu_cfg.lab.api.references import Service, reference, vim_class, wire_type
 from vgpu_cfg.lab.renderers.entity import custom_fields
@@ -175,7 +175,7 @@ def set_field(context: Context, thing: Managed, *, entity: Any, key: int, value:
 def set_custom_value(context: Context, thing: Managed, *, key: str, value: str) -> None:
     """Set an attribute by its name; that managers have none is assumed."""
     if isinstance(thing, Service):
-        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+        raise refusals.not_supported()
     for field in fields_of(context.state):
         if field["name"] == key:
             _custom_fields_set(context, thing, field["key"], value)

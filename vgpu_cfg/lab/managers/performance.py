@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 
 from vgpu_cfg.lab.nvidia.gpus import used_mib, visible
 from vgpu_cfg.lab.renderers.services import COUNTERS, INTERVALS, LEVEL
@@ -102,7 +102,7 @@ def _measured(thing: Managed) -> list[Gpu]:
 def _samples(context: Context, spec: Any) -> Any | None:
     found = _entity(context, spec.entity)
     if spec.format == "csv":
-        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+        raise refusals.not_supported()
     times = _times(context, spec)
     step = spec.intervalId or REALTIME_SECONDS
     series = []

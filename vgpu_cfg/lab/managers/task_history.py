@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.estates.lies import SHORT_PAGE
@@ -42,16 +42,23 @@ MOST_ITEMS = 1000
 @answers("TaskManager", "CreateCollectorForTasks")
 def create_task_collector(context: Context, thing: Managed, *, filter: Any) -> Any:  # noqa: A002 - the API's name
     """Make a collector for the caller's session. Raises InvalidState where it has too many."""
-    session = context.session
-    if session is None:
-        return None
-    if filter.entity is not None and filter.entity.entity._moId not in context.state.objects:
-        raise object_gone(filter.entity.entity)
-    if sum(isinstance(item, TaskCollector) for item in session.objects.values()) >= MOST_COLLECTORS:
-        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
-    made = TaskCollector(moid=session.new_moid(), name="", spec=filter)
+    return vim.TaskHistoryCollector(_kept(context, TaskCollector, filter))
+
+
+@answers("EventManager", "CreateCollectorForEvents")
+def create_event_collector(context: Context, thing: Managed, *, filter: Any) -> Any:  # noqa: A002 - the API's name
+    """Make a collector for the caller's session. Raises InvalidState where it has too many."""
+    return vim.event.EventHistoryCollector(_kept(context, EventCollector, filter))
+
+
+def _kept(context: Context, kind: type[TaskCollector | EventCollector], spec: Any) -> str:
+    _check(context, spec)
+    session = context.signed_in
+    if sum(isinstance(item, kind) for item in session.objects.values()) >= MOST_COLLECTORS:
+        raise refusals.wrong_state()
+    made = kind(moid=session.new_moid(), name="", spec=spec)
     session.objects[made.moid] = made
-    return vim.TaskHistoryCollector(made.moid)
+    return made.moid
 
 
 @answers("TaskHistoryCollector", "ReadNextTasks")
@@ -89,20 +96,19 @@ def set_page_size(context: Context, thing: TaskCollector | EventCollector, *, ma
 @answers("HistoryCollector", "DestroyCollector")
 def destroy(context: Context, thing: TaskCollector | EventCollector) -> None:
     """Drop a collector."""
-    if context.session is not None:
-        context.session.objects.pop(thing.moid, None)
+    context.signed_in.objects.pop(thing.moid, None)
 
 
 def _take_tasks(context: Context, collector: TaskCollector, tasks: list[Task], most: int) -> list[Any]:
-    taken = tasks[: page_of(context, _count(most))]
+    taken = tasks[: _page_of(context, most)]
     if taken:
         collector.at = taken[-1].event_chain_id
     return [task_info(context, task) for task in taken]
 
 
-def page_of(context: Context, most: int) -> int:
+def _page_of(context: Context, most: int) -> int:
     """Return the length of a page for which a client asks."""
-    return min(most, SHORT_PAGE) if context.state.denies("event-pages-of-1000") else most
+    return min(_count(most), SHORT_PAGE) if context.state.denies("event-pages-of-1000") else _count(most)
 
 
 def _count(most: int) -> int:
@@ -124,24 +130,10 @@ def query_events(
 ) -> list[Any]:
     """Return the events that a filter lets through, oldest first. Raises NotSupported for a view of them."""
     if eventViewSpec is not None:
-        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+        raise refusals.not_supported()
     _check(context, filter)
     shown = [event_shown(context.state, event) for event in matching_events(context.state, filter)]
     return shown[: filter.maxCount] if filter.maxCount else shown
-
-
-@answers("EventManager", "CreateCollectorForEvents")
-def create_event_collector(context: Context, thing: Managed, *, filter: Any) -> Any:  # noqa: A002 - the API's name
-    """Make a collector for the caller's session. Raises InvalidState where it has too many."""
-    session = context.session
-    if session is None:
-        return None
-    _check(context, filter)
-    if sum(isinstance(item, EventCollector) for item in session.objects.values()) >= MOST_COLLECTORS:
-        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
-    made = EventCollector(moid=session.new_moid(), name="", spec=filter)
-    session.objects[made.moid] = made
-    return vim.event.EventHistoryCollector(made.moid)
 
 
 @answers("EventHistoryCollector", "ReadNextEvents")
@@ -178,9 +170,7 @@ def _check(context: Context, spec: Any) -> None:
 def _take_events(
     context: Context, collector: EventCollector, events: list[PastEvent], most: int
 ) -> list[Any]:
-    if not 0 <= most <= MOST_ITEMS:
-        raise refusals.bad_argument("maxCount")
-    taken = events[: page_of(context, most)]
+    taken = events[: _page_of(context, most)]
     if taken:
         collector.at = taken[-1].key
     return [event_shown(context.state, event) for event in taken]

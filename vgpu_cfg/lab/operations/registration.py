@@ -10,9 +10,9 @@ Folders, datacenters and clusters made, and VMs and folders moved from folder to
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import Any
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 
 from vgpu_cfg.lab.operations.cluster import change_services
 from vgpu_cfg.lab.operations.files import config_file, disk_files, not_found, put, split
@@ -39,20 +39,17 @@ from vgpu_cfg.lab.state.inventory import (
     Datastore,
     Folder,
     Host,
-    Managed,
+    ManagedT,
     ResourcePool,
     VirtualMachine,
 )
 from vgpu_cfg.lab.state.store import decode_object, encode_object
 
-ManagedT = TypeVar("ManagedT", bound=Managed)
-
 
 @operation("VirtualMachine", "UnregisterVM")
 def unregister(lab: Simulation, vm: VirtualMachine) -> None:
     """Take a VM out of the inventory; its files stay."""
-    if vm.is_on:
-        raise refusals.wrong_power_state(vm, "poweredOff")
+    refusals.check_off(vm)
     past_events.record(lab, vm, "VmRemovedEvent")
     forget_vm(lab, vm)
     store = lab.state.find(vm.datastore, Datastore)
@@ -241,7 +238,7 @@ def create_cluster_ex(lab: Simulation, folder: Folder, *, name: str, spec: Any) 
 
 def _check_kind(folder: Folder, kind: str) -> None:
     if kind not in folder.child_types:
-        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+        raise refusals.not_supported()
 
 
 def _into(lab: Simulation, folder: Folder, made: ManagedT) -> ManagedT:

@@ -282,7 +282,7 @@ class _Member:
 
 def _check_folder(lab: Simulation, folder: Folder, *, spec: Any) -> None:
     if "DistributedVirtualSwitch" not in folder.child_types:
-        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+        raise refusals.not_supported()
     _check_host_privileges(lab, spec.configSpec)
 
 

@@ -60,6 +60,7 @@ ALARM: dict[str, Render] = {"info": _info}
 ALARM_MANAGER: dict[str, Render] = {}
 
 
+MIB = 1024 * 1024
 RECENT_SECONDS = 600.0
 """How long a task that ended is recent: a number of the lab's own, as is how many are."""
 RECENT_TASKS = 200
@@ -78,7 +79,7 @@ def attribute(read: Callable[[Any], Any]) -> Render:
 
 def itself(_context: Context, thing: Managed) -> Any:
     """Render an object's own reference."""
-    return vim_class(wire_type(thing))(thing.moid)
+    return reference(thing)
 
 
 def under(prefix: str, renderers: Mapping[str, Render]) -> dict[str, Render]:

@@ -10,7 +10,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.estates.lies import SOON_SECONDS
-from vgpu_cfg.lab.renderers.entity import attribute, constant
+from vgpu_cfg.lab.renderers.entity import MIB, attribute, constant
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.gpu_load import creatable_profiles, drives, known_profiles, serves_vgpus
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
@@ -139,9 +139,6 @@ GRAPHICS_MANAGER: dict[str, Render] = {
     "availableField": constant([]),
     **GRAPHICS,
 }
-
-
-MIB = 1024 * 1024
 
 
 def signed(value: int, bits: int = 16) -> int:

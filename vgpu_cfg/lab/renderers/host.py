@@ -12,7 +12,7 @@ from pyVmomi import VmomiSupport, vim, vmodl
 
 from vgpu_cfg.lab.api.references import Service, reference
 from vgpu_cfg.lab.api.versions import version_name
-from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, itself, under
+from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, MIB, attribute, constant, itself, under
 from vgpu_cfg.lab.renderers.hardware import GRAPHICS, HARDWARE, SYSTEM, host_of, pci_passthru_info
 from vgpu_cfg.lab.renderers.network import NETWORK_INFO, VNIC_MANAGER_INFO, dns_config
 from vgpu_cfg.lab.renderers.table import Render
@@ -182,7 +182,6 @@ def _certificate(_context: Context, thing: Managed) -> Any:
 CERTIFICATE_MANAGER: dict[str, Render] = {"certificateInfo": _certificate}
 
 
-MIB = 1024 * 1024
 HYPERVISOR_MIB = 4096
 USED_MHZ = 500
 """The used resources of an idle host in the lab."""

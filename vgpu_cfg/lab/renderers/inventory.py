@@ -7,7 +7,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import reference
-from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, under, vim_type
+from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, MIB, attribute, constant, under, vim_type
 from vgpu_cfg.lab.renderers.host import USED_MHZ, used_mib
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.drs import rule_info
@@ -25,8 +25,6 @@ from vgpu_cfg.lab.state.inventory import (
     ResourcePool,
     VirtualMachine,
 )
-
-MIB = 1024 * 1024
 
 
 def unlimited(*, reservation: int = 0, expandable: bool = True) -> vim.ResourceAllocationInfo:

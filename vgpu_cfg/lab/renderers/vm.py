@@ -11,7 +11,15 @@ from pyVmomi import vim
 from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.nics import nics_of_guest
-from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, custom_values, itself, under
+from vgpu_cfg.lab.renderers.entity import (
+    ENTITY,
+    GREEN,
+    attribute,
+    constant,
+    custom_values,
+    itself,
+    under,
+)
 from vgpu_cfg.lab.renderers.inventory import unlimited
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.customization import PENDING_KEY
@@ -21,8 +29,6 @@ from vgpu_cfg.lab.simulation.directory import service_of
 from vgpu_cfg.lab.simulation.operations import Context, reference_to, referred
 from vgpu_cfg.lab.state.devices import copy_with, disks_of, merged, network_of, nics_of, vgpus_of, with_uuid
 from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Host, Snapshot, VirtualMachine
-
-MIB = 1024 * 1024
 
 
 def devices(context: Context, thing: VirtualMachine) -> list[Any]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from vgpu_cfg.lab.simulation.clock import as_datetime
+
 Answer = tuple[int, Mapping[str, str], bytes]
 
 JSON = {"Content-Type": "application/json"}
@@ -153,3 +155,8 @@ def answered_short(request: Request, value: Any) -> Answer:
         else 200
     )
     return status, JSON, json.dumps(value).encode()
+
+
+def moment(at: float) -> str:
+    """Return a moment of the lab's clock as the REST API writes it."""
+    return f"{as_datetime(at):%Y-%m-%dT%H:%M:%S.000Z}"

@@ -24,8 +24,8 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.lab.operations.files import put
 from vgpu_cfg.lab.operations.vms.clone import check_clone, clone_vm
 from vgpu_cfg.lab.operations.vms.lifecycle import forget_vm
-from vgpu_cfg.lab.rest.answer import Answer, Entries, Refused, Request
-from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
+from vgpu_cfg.lab.rest.answer import Answer, Entries, Refused, Request, moment
+from vgpu_cfg.lab.simulation.clock import VIRTUAL_START
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Datastore, VirtualMachine
 from vgpu_cfg.lab.state.libraries import (
@@ -37,7 +37,7 @@ from vgpu_cfg.lab.state.libraries import (
     sessions_of,
 )
 
-_ITEM = "/com/vmware/content/library/item"
+ITEM = "/com/vmware/content/library/item"
 CONTENT_PATH = "/cls/data/"
 SECONDS = 3600
 """How long a session stays without a word; an hour as in vcsim."""
@@ -158,7 +158,7 @@ def session(lab: Simulation, request: Request) -> Any:
             "library_item_content_version": "1",
             "client_progress": 0,
             "state": found["state"],
-            "expiration_time": f"{as_datetime(found['expires']):%Y-%m-%dT%H:%M:%S.000Z}",
+            "expiration_time": moment(found["expires"]),
         }
     if request.method == "DELETE":
         del sessions_of(lab.state)[request.id]
@@ -286,18 +286,18 @@ def exchange_content(lab: Simulation, method: str, path: str, body: bytes) -> An
 
 
 HANDLERS: dict[tuple[str, bool], Callable[[Simulation, Request], Any]] = {
-    (f"{_ITEM}/file", False): files,
-    (f"{_ITEM}/file", True): file,
-    (f"{_ITEM}/storage", False): storage,
-    (f"{_ITEM}/storage", True): storage_of_file,
-    (f"{_ITEM}/update-session", False): _sessions("Update"),
-    (f"{_ITEM}/update-session", True): session,
-    (f"{_ITEM}/updatesession/file", False): put_session_files,
-    (f"{_ITEM}/updatesession/file", True): put_session_file,
-    (f"{_ITEM}/download-session", False): _sessions("Download"),
-    (f"{_ITEM}/download-session", True): session,
-    (f"{_ITEM}/downloadsession/file", False): got_session_files,
-    (f"{_ITEM}/downloadsession/file", True): got_session_file,
+    (f"{ITEM}/file", False): files,
+    (f"{ITEM}/file", True): file,
+    (f"{ITEM}/storage", False): storage,
+    (f"{ITEM}/storage", True): storage_of_file,
+    (f"{ITEM}/update-session", False): _sessions("Update"),
+    (f"{ITEM}/update-session", True): session,
+    (f"{ITEM}/updatesession/file", False): put_session_files,
+    (f"{ITEM}/updatesession/file", True): put_session_file,
+    (f"{ITEM}/download-session", False): _sessions("Download"),
+    (f"{ITEM}/download-session", True): session,
+    (f"{ITEM}/downloadsession/file", False): got_session_files,
+    (f"{ITEM}/downloadsession/file", True): got_session_file,
 }
 """The handlers of a path, by whether an id follows."""
 
@@ -305,7 +305,6 @@ HANDLERS: dict[tuple[str, bool], Callable[[Simulation, Request], Any]] = {
 LIBRARY = "/com/vmware/content/library"
 LOCAL = "/com/vmware/content/local-library"
 SUBSCRIBED = "/com/vmware/content/subscribed-library"
-ITEM = "/com/vmware/content/library/item"
 POLICIES = "/com/vmware/content/security-policies"
 TRUST = "/com/vmware/content/trusted-certificates"
 POLICY = "7b1c2b8e-4c0f-4d8e-9a39-0d4a2e5f6c11"
@@ -336,7 +335,7 @@ def library(lab: Simulation, request: Request) -> Any:
         lab.state.touch()
         return None
     always = {"id": request.id, "type": "LOCAL", "description": "", "storage_backings": [], "version": "1"}
-    return {**always, "creation_time": _moment(VIRTUAL_START), **found}
+    return {**always, "creation_time": moment(VIRTUAL_START), **found}
 
 
 def local_libraries(lab: Simulation, request: Request) -> Any:
@@ -360,7 +359,7 @@ def local_libraries(lab: Simulation, request: Request) -> Any:
     libraries_of(lab.state)[made] |= {
         "description": str(spec.get("description") or ""),
         "storage_backings": backings,
-        "creation_time": _moment(lab.clock.now()),
+        "creation_time": moment(lab.clock.now()),
     }
     lab.state.touch()
     return made
@@ -412,7 +411,7 @@ def _make_item(lab: Simulation, library_id: str, spec: Mapping[str, Any], kind: 
     made = add_item(lab.state, library_id, name, kind)
     items_of(lab.state)[made] |= {
         "description": str(spec.get("description") or ""),
-        "creation_time": _moment(lab.clock.now()),
+        "creation_time": moment(lab.clock.now()),
     }
     lab.state.touch()
     return made
@@ -458,7 +457,7 @@ def item(lab: Simulation, request: Request) -> Any:
         return None
     told = {key: found.get(key, "") for key in ("name", "type", "library_id", "description")}
     told["size"] = sum(map(len, files_of(lab, request.id).values()))
-    made = found.get("creation_time", _moment(VIRTUAL_START))
+    made = found.get("creation_time", moment(VIRTUAL_START))
     moments = dict.fromkeys(("creation_time", "last_modified_time"), made)
     return {"id": request.id, **told, "cached": True, **moments}
 
@@ -526,10 +525,6 @@ def trusted(_lab: Simulation, _request: Request) -> Any:
 def _need(lab: Simulation, moid: str, privilege: str) -> None:
     if lab.lacks(moid, privilege):
         raise Refused(403, "unauthorized", "Permission to perform this operation was denied.")
-
-
-def _moment(at: float) -> str:
-    return f"{as_datetime(at):%Y-%m-%dT%H:%M:%S.000Z}"
 
 
 def _known(things: dict[str, dict[str, Any]], one: str) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from typing import Any
 from pyVmomi import vmodl
 
 from vgpu_cfg.lab.operations.hosts import power
-from vgpu_cfg.lab.rest.answer import Accepted, Refused, Request
+from vgpu_cfg.lab.rest.answer import Accepted, Refused, Request, moment
 from vgpu_cfg.lab.simulation import tasks
-from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
+from vgpu_cfg.lab.simulation.clock import VIRTUAL_START
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.cluster import Cluster, Image
 from vgpu_cfg.lab.state.host import Host, Vib
@@ -85,7 +85,7 @@ def _drafts(lab: Simulation, request: Request, moid: str) -> Any:
     draft = str(image.number)
     image.drafts[draft] = {
         "owner": _owner(lab.user),
-        "created": _time(lab.clock.now()),
+        "created": moment(lab.clock.now()),
         "base_image": image.base_image,
         "components": dict(image.components),
     }
@@ -152,7 +152,7 @@ def _compliance(lab: Simulation, request: Request, moid: str) -> Any:
         "status": "NON_COMPLIANT" if bad else "COMPLIANT",
         "impact": "REBOOT_REQUIRED" if bad else "NO_IMPACT",
         "notifications": {},
-        "scan_time": _time(lab.clock.now()),
+        "scan_time": moment(lab.clock.now()),
         "commit": image.commit,
         "compliant_hosts": [one for one in hosts if one not in bad],
         "non_compliant_hosts": bad,
@@ -186,7 +186,7 @@ def _compliance_of(image: Image, host: Host, lab: Simulation) -> dict[str, Any]:
         "status": "COMPLIANT" if is_compliant else "NON_COMPLIANT",
         "impact": "NO_IMPACT" if is_compliant else "REBOOT_REQUIRED",
         "notifications": {},
-        "scan_time": _time(lab.clock.now()),
+        "scan_time": moment(lab.clock.now()),
         "commit": image.commit,
         "base_image": base,
         "add_on": {"status": "COMPLIANT", "notifications": {}},
@@ -245,7 +245,7 @@ def _release(version: str) -> dict[str, Any]:
         "display_version": version,
         "summary": "",
         "kb": "https://docs.nvidia.com",
-        "release_date": _time(VIRTUAL_START),
+        "release_date": moment(VIRTUAL_START),
     }
 
 
@@ -288,10 +288,10 @@ def _info(task: Task) -> dict[str, Any]:
     }
     if task.state != "queued":
         progress = 100 if task.ended_at is not None else task.progress or 0
-        info["start_time"] = _time(task.started_at or task.queued_at)
+        info["start_time"] = moment(task.started_at or task.queued_at)
         info["progress"] = {"total": 100, "completed": progress, "message": _message(operation)}
     if task.ended_at is not None:
-        info["end_time"] = _time(task.ended_at)
+        info["end_time"] = moment(task.ended_at)
     if task.state == "success":
         info["result"] = json.loads(task.result)
     if task.state == "error":
@@ -329,7 +329,7 @@ def _commit(lab: Simulation, cluster: Cluster, *, draft: str, message: str) -> s
     image.base_image = found["base_image"]
     image.commits[image.commit] = {
         "author": found["owner"],
-        "commit_time": _time(lab.clock.now()),
+        "commit_time": moment(lab.clock.now()),
         "description": message,
         "apply_status": "NOT_APPLIED",
     }
@@ -352,13 +352,13 @@ def _wrong(lab: Simulation, image: Image, draft: Mapping[str, Any]) -> list[dict
     texts += [
         text for name, text in image.conflicts.items() if components.get(name) != image.components.get(name)
     ]
-    at = _time(lab.clock.now())
+    at = moment(lab.clock.now())
     return [{"id": "lab.invalid", "time": at, "type": "ERROR", "message": _message(text)} for text in texts]
 
 
 def _check_hosts(lab: Simulation, cluster: Cluster, *, hosts: list[str]) -> str:
     result = {"status": "OK", "commit": _image(cluster).commit, "host_info": {}, "entity_results": []}
-    return json.dumps({**result, "start_time": _time(lab.clock.now()), "end_time": _time(lab.clock.now())})
+    return json.dumps({**result, "start_time": moment(lab.clock.now()), "end_time": moment(lab.clock.now())})
 
 
 def _remediate(lab: Simulation, cluster: Cluster, *, hosts: list[str]) -> str:
@@ -384,8 +384,8 @@ def _remediate(lab: Simulation, cluster: Cluster, *, hosts: list[str]) -> str:
             gone = vmodl.fault.SystemError(msg=f"{host.name}: the host did not reconnect.")
             raise tasks.Blocked(_APPLY_SECONDS, gone)
     image.commits.get(image.commit, {})["apply_status"] = "APPLIED"
-    begun = _time(lab.clock.now())
-    fine = {"status": "OK", "notifications": {}, "start_time": begun, "end_time": _time(lab.clock.now())}
+    begun = moment(lab.clock.now())
+    fine = {"status": "OK", "notifications": {}, "start_time": begun, "end_time": moment(lab.clock.now())}
     result = {
         "status": fine,
         "commit": image.commit,
@@ -460,10 +460,6 @@ def _owner(user: str) -> str:
     """Return an account as Lifecycle Manager spells it: assumed."""
     name, _, domain = user.rpartition("\\")[2].partition("@")
     return f"{domain.upper()}\\{name}" if domain else user
-
-
-def _time(at: float) -> str:
-    return f"{as_datetime(at):%Y-%m-%dT%H:%M:%S.000Z}"
 
 
 def _message(text: str) -> dict[str, Any]:

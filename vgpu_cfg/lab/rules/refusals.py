@@ -113,6 +113,12 @@ def no_key_provider() -> Exception:
     return vmodl.RuntimeFault(msg="A general runtime error occurred. There is no default key provider.")
 
 
+def check_off(vm: VirtualMachine) -> None:
+    """Raise InvalidPowerState for a VM that is on."""
+    if vm.is_on:
+        raise wrong_power_state(vm, "poweredOff")
+
+
 def wrong_power_state(vm: VirtualMachine, wanted: str | None) -> Exception:
     """Say that the operation wants another power state."""
     shown = {"poweredOn": "Powered on", "poweredOff": "Powered off", "suspended": "Suspended"}[vm.power_state]
@@ -149,6 +155,23 @@ def host_away(host: Host) -> Exception | None:
     )
 
 
+def check_host_answers(host: Host) -> None:
+    """Raise HostNotConnected if nothing can be asked of a host."""
+    away = host_away(host)
+    if away is not None:
+        raise away
+
+
+def not_supported() -> Exception:
+    """Refuse an operation on an object that never has it."""
+    return vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+
+
+def wrong_state(whose: str = "") -> Exception:
+    """Refuse an operation on an object that does not have it now."""
+    return vim.fault.InvalidState(msg=f"The operation is not allowed in the current state{whose}.")
+
+
 def host_unusable(host: Host) -> Exception | None:
     """Return why no VM can be powered on on a host; None where one can."""
     if host.connection == "notResponding":
@@ -160,7 +183,7 @@ def host_unusable(host: Host) -> Exception | None:
             msg="Unable to communicate with the remote host, since it is disconnected."
         )
     if not host.is_usable:
-        return vim.fault.InvalidState(msg="The operation is not allowed in the current state of the host.")
+        return wrong_state(" of the host")
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from pyVmomi import vmodl
 
@@ -14,7 +14,7 @@ from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation import tasks
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS, Credentials, Session
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.inventory import LabState, Managed, Task
+from vgpu_cfg.lab.state.inventory import LabState, Managed, ManagedT, Task
 
 Operation = Callable[..., Any]
 
@@ -120,6 +120,13 @@ class Context:
     token_subject: str = ""
 
     @property
+    def signed_in(self) -> Session:
+        """The caller's session, in a method that is refused without one (its privilege is not anonymous)."""
+        if self.session is None:
+            raise RuntimeError("a method that requires a session was called without one")
+        return self.session
+
+    @property
     def state(self) -> LabState:
         """The lab's current state; a stored lab may load another one between calls."""
         return self.lab.state
@@ -140,9 +147,6 @@ def reference_to(context: Context, moid: str | None) -> Any:
 def vcenter_version(context: Context) -> str:
     """Return the newest API version of this vCenter, by pyvmomi's name."""
     return version_name(context.state.api_version) or context.version
-
-
-ManagedT = TypeVar("ManagedT", bound=Managed)
 
 
 def moid_of(reference: Any) -> str:

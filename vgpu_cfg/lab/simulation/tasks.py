@@ -18,6 +18,7 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.api.references import Service, vim_class
+from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import bends, past_events
 from vgpu_cfg.lab.simulation.clock import as_datetime
@@ -110,9 +111,9 @@ def start(
 def cancel(lab: Simulation, task: Task) -> None:
     """Cancel a task that can be. Raises NotSupported, or InvalidState where it is over."""
     if task.state in ("success", "error"):
-        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
+        raise refusals.wrong_state()
     if not task.cancelable:
-        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+        raise refusals.not_supported()
     task.cancelled = True
     _end(lab, task, fault=vmodl.fault.RequestCanceled(msg="The task was canceled by a user."))
 

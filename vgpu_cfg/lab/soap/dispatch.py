@@ -311,11 +311,9 @@ def _require_method(context: Context, thing: Managed, call: MethodCall) -> None:
     owner = thing.owner if isinstance(thing, Service) else None
     if not isinstance(owner, Host):
         return
-    away = refusals.host_away(owner)
-    if away is not None:
-        raise away
+    refusals.check_host_answers(owner)
     if not is_at_least(version_name(owner.api_version) or "", call.info.version):
-        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+        raise refusals.not_supported()
 
 
 def _invoke(context: Context, thing: Managed, call: MethodCall) -> Any:

@@ -20,6 +20,7 @@ from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.gpus import branch_of, driver_loads, gpus_of_guest
 from vgpu_cfg.lab.guest.system.nics import SeenNic
 from vgpu_cfg.lab.guest.system.rdma import gids_of, has_dcb
+from vgpu_cfg.lab.guest.system.sysfs import FULL_STACKS
 from vgpu_cfg.lab.guest.system.workloads import end_gpu_users
 from vgpu_cfg.lab.nvidia.mlxconfig import canonical
 from vgpu_cfg.lab.rules.refusals import text_of
@@ -117,7 +118,7 @@ def set_licence(work: Work) -> WorkResult:
     path = f"{TOKENS}/client_configuration_token_vgpu-cfg.tok"
     work.guest.touch_file(path, token, mode=TOKEN_MODE, now=now)
     work.guest.licence = token
-    work.mark_written()
+    work.written()
     refusal = licence_refusal(work.lab.state.internet, token)
     if refusal is not None:
         work.guest.blocks.pop(work.kind, None)
@@ -172,8 +173,7 @@ def write_nccl(work: Work) -> WorkResult:
     if work.parts("gpu_wires"):
         files.write(work.guest, TOPOLOGY, b'<system version="1">\n</system>\n', now=now, parents=True)
     work.guest.services[UNIT] = True
-    work.mark_written()
-    return DONE
+    return work.written()
 
 
 CUDA_MIB = 12 * 1024
@@ -203,13 +203,11 @@ def install_cuda(work: Work) -> WorkResult:
     text = work.bundle_file("cuda.sh") or "# the CUDA Toolkit\n"
     for path in CUDA_FILES:
         files.write(guest, path, text.encode(), now=now, parents=True)
-    work.mark_written()
-    return DONE
+    return work.written()
 
 
 OFED_MIB = 4096
 NAMES = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "the distribution's RDMA stack"}
-FULL_STACKS = frozenset({"mlnx", "doca"})
 NO_DCB = "is not lossless: neither mlnx_qos (OFED) nor dcb (iproute2 5.11) is installed to configure it"
 
 

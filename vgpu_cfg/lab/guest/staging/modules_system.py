@@ -94,8 +94,7 @@ def make_users(work: Work) -> WorkResult:
         if user.name in work.guest.accounts:
             password = work.guest.accounts[user.name].password
         add_account(work.guest, CloudUser(user.name, user.keys, user.sudo, user.shell, user.groups, password))
-    work.mark_written()
-    return DONE
+    return work.written()
 
 
 def _hosts_block(work: Work) -> str:
@@ -166,8 +165,7 @@ def set_network(work: Work) -> WorkResult:
         if nic.mac in wanted and wanted[nic.mac] != now.get(nic.mac):
             work.lab.note(work.vm, "link", nic.name)
     work.guest.settings |= wanted
-    work.mark_written()
-    return DONE
+    return work.written()
 
 
 @applies("site", is_written, seconds=2.0)
@@ -185,8 +183,7 @@ def set_site(work: Work) -> WorkResult:
     if digest != work.guest.blocks.get(RUNTIME_TOLD, ""):
         restart_runtime(work.lab, work.vm, work.text("runtime"))
     work.guest.blocks[RUNTIME_TOLD] = digest
-    work.mark_written()
-    return DONE
+    return work.written()
 
 
 def _has_time(work: Work) -> bool:
@@ -200,8 +197,7 @@ def set_time(work: Work) -> WorkResult:
         check_host(work.lab.state.internet, server)
     work.guest.faults.pop("clock", None)
     work.guest.services["chrony"] = True
-    work.mark_written()
-    return DONE
+    return work.written()
 
 
 @applies("limits", is_written)
@@ -209,8 +205,7 @@ def set_limits(work: Work) -> WorkResult:
     """Write the limits."""
     size = str(work.parameters.get("shared_memory") or "")
     work.guest.shm_mib = int(size.rstrip("mM")) if size.rstrip("mM").isdigit() else work.guest.shm_mib
-    work.mark_written()
-    return DONE
+    return work.written()
 
 
 @applies("traffic", is_written, seconds=2.0)
@@ -219,8 +214,7 @@ def set_traffic(work: Work) -> WorkResult:
     nic = work.value("nic")
     work.nic(nic if isinstance(nic, dict) else {})
     work.guest.services["vgpu-cfg-traffic"] = True
-    work.mark_written()
-    return DONE
+    return work.written()
 
 
 @applies("shared-folder", is_written, seconds=15.0)
@@ -233,5 +227,4 @@ def share_folder(work: Work) -> WorkResult:
     for at in range(1, path.count("/") + 1):
         work.guest.folders.setdefault("/".join(path.split("/")[: at + 1]), 0o755)
     work.guest.mounts[path] = work.text("server") if work.text("role") == "client" else ""
-    work.mark_written()
-    return DONE
+    return work.written()

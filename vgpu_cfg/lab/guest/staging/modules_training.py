@@ -68,9 +68,7 @@ def _has_toolkit(work: Work) -> bool:
 @applies("toolkit", _has_toolkit, seconds=40.0)
 def install_toolkit(work: Work) -> WorkResult:
     """Install NVIDIA Container Toolkit, and configure the runtime for it."""
-    runtime = work.text("runtime")
-    if runtime not in work.guest.runtimes:
-        raise ModuleFailedError(f"{runtime} is not installed")
+    runtime = work.check_runtime()
     fetch(work, work.text("repository"))
     work.guest.toolkit.append(runtime)
     restart_runtime(work.lab, work.vm, runtime)
@@ -94,8 +92,7 @@ def log_in_to_registry(work: Work) -> WorkResult:
     kept = {"auths": {server: {"auth": base64.b64encode(f"{user}:{password}".encode()).decode()}}}
     now = work.lab.clock.now()
     files.write(work.guest, DOCKER, json.dumps(kept).encode(), mode=0o600, now=now, parents=True)
-    work.mark_written()
-    return DONE
+    return work.written()
 
 
 def _has_image(work: Work) -> bool:
@@ -118,9 +115,8 @@ def _image_seconds(work: Work) -> float:
 @applies("image", _has_image, seconds=_image_seconds)
 def get_image(work: Work) -> WorkResult:
     """Pull an image, or load it from an archive, and prove that it holds the required parts."""
-    guest, image, runtime = work.guest, work.text("image"), work.text("runtime")
-    if runtime not in guest.runtimes:
-        raise ModuleFailedError(f"{runtime} is not installed")
+    guest, image = work.guest, work.text("image")
+    work.check_runtime()
     if image not in guest.images:
         least = int(work.value("minimum_free_gib")) * 1024
         if guest.free_mib < least:
@@ -182,8 +178,7 @@ def make_mesh(work: Work) -> WorkResult:
         if not text:
             raise ModuleFailedError(f"the mesh's {name} is missing: stage this module again")
         files.write(work.guest, f"{MESH}/{name}", text.encode(), mode=0o600, now=now, parents=True)
-    work.mark_written()
-    return DONE
+    return work.written()
 
 
 def _has_worker(work: Work) -> bool:
@@ -193,9 +188,7 @@ def _has_worker(work: Work) -> bool:
 @applies("worker", _has_worker, seconds=8.0)
 def start_worker(work: Work) -> WorkResult:
     """Start the container that waits for work."""
-    guest, runtime, image = work.guest, work.text("runtime"), work.text("image")
-    if runtime not in guest.runtimes:
-        raise ModuleFailedError(f"{runtime} is not installed")
+    guest, runtime, image = work.guest, work.check_runtime(), work.text("image")
     if image not in guest.images:
         raise ModuleFailedError(f"the image {image} is missing")
     if work.value("gpus"):
@@ -207,8 +200,7 @@ def start_worker(work: Work) -> WorkResult:
         raise ModuleFailedError("no RDMA device is available for the container")
     end_container(work.lab, work.vm, WORKER)
     guest.services[WORKER] = True
-    work.mark_written()
-    return DONE
+    return work.written()
 
 
 def _has_rank(work: Work) -> bool:
@@ -225,8 +217,7 @@ def write_rank(work: Work) -> WorkResult:
     files.write(work.guest, f"{OPT}/training.env", text.encode(), now=now, parents=True)
     text = work.bundle_file("rank/rank") or "#!/bin/sh\n"
     files.write(work.guest, f"{OPT}/rank", text.encode(), mode=0o755, now=now, parents=True)
-    work.mark_written()
-    return DONE
+    return work.written()
 
 
 def _has_launcher(work: Work) -> bool:
@@ -254,16 +245,13 @@ def write_launcher(work: Work) -> WorkResult:
     for name, path in (("launcher/train", f"{OPT}/train"), ("launcher/command", TRAIN)):
         text = work.bundle_file(name) or "#!/bin/sh\n"
         files.write(work.guest, path, text.encode(), mode=0o755, now=now, parents=True)
-    work.mark_written()
-    return DONE
+    return work.written()
 
 
 @applies("monitoring", is_written, seconds=20.0)
 def start_monitoring(work: Work) -> WorkResult:
     """Start exporters, or Prometheus and Grafana, as containers."""
-    runtime = work.text("runtime")
-    if runtime not in work.guest.runtimes:
-        raise ModuleFailedError(f"{runtime} is not installed")
+    work.check_runtime()
     images = work.value("images")
     for image in images.values() if isinstance(images, dict) else ():
         find_image(work, str(image))
@@ -273,5 +261,4 @@ def start_monitoring(work: Work) -> WorkResult:
         files.write(work.guest, GRAFANA, password.encode(), mode=0o600, now=now, parents=True)
     work.guest.targets = [f"{part.get('address')}:{part.get('port')}" for part in work.parts("targets")]
     work.guest.services[f"vgpu-cfg-{work.text('role')}"] = True
-    work.mark_written()
-    return DONE
+    return work.written()

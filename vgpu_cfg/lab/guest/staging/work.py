@@ -152,10 +152,18 @@ class Work:
             json.dumps([self.parameters, self.script], sort_keys=True).encode()
         ).hexdigest()[:16]
 
-    def mark_written(self) -> None:
-        """Note the written digest, and drop its secrets."""
+    def check_runtime(self) -> str:
+        """Return the container runtime of the parameters. Raises ModuleFailedError if it is not installed."""
+        runtime = self.text("runtime")
+        if runtime not in self.guest.runtimes:
+            raise ModuleFailedError(f"{runtime} is not installed")
+        return runtime
+
+    def written(self) -> WorkResult:
+        """Note the written digest, and drop its secrets: the module is done."""
         self.guest.blocks[self.kind] = f"{self.digest} {self.digest_without_secrets}"
         self.drop_secrets()
+        return DONE
 
 
 Check = Callable[[Work], bool]

@@ -145,7 +145,7 @@ def _lose(lab: Simulation, host: Host, *, loses_power: bool) -> None:
     past_events.post(lab, host, "HostConnectionLostEvent")
     lab.note(host, "host down")
     if loses_power:
-        for vm in _running_on(lab, host):
+        for vm in running_on(lab, host):
             life.halt(lab, vm)
         fail_over(lab, host)
     lab.state.touch(host)
@@ -159,10 +159,6 @@ def _reconnect(lab: Simulation, host: Host) -> None:
     host.connection = "connected"
     past_events.post(lab, host, "HostConnectedEvent")
     lab.state.touch(host)
-
-
-def _running_on(lab: Simulation, host: Host) -> list[VirtualMachine]:
-    return [vm for vm in (lab.state.get(moid, VirtualMachine) for moid in host.vms) if vm.is_on]
 
 
 def _scaled(lab: Simulation, seconds: float) -> float:
@@ -182,7 +178,7 @@ def _go_down(lab: Simulation, host: Host, at: float) -> None:
 
 
 def _stop_all(lab: Simulation, host: Host) -> None:
-    for vm in _running_on(lab, host):
+    for vm in running_on(lab, host):
         admission.stop(lab.state, vm)
         life.halt(lab, vm)
 
@@ -212,12 +208,12 @@ VGPU_OPTION_FROM = (7, 0, 3)
 
 
 def _begin(lab: Simulation, host: Host, *, maintenanceSpec: Any = None, **_arguments: Any) -> None:
-    _check_reachable(host)
+    refusals.check_host_answers(host)
     vsan = getattr(maintenanceSpec, "vsanMode", None)
     if vsan is not None and vsan.objectAction not in VSAN_ACTIONS:
         raise refusals.bad_argument("maintenanceSpec.vsanMode.objectAction")
     if host.in_maintenance or host.entering_maintenance:
-        raise _wrong_state()
+        raise refusals.wrong_state(" of the host")
     lab.note(host, "maintenance", "enter")
     host.entering_maintenance = True
     lab.state.touch(host)
@@ -247,7 +243,7 @@ def enter_maintenance(
 
     Of vSAN's modes only the words are judged, and no VM that is off is moved.
     """
-    _check_reachable(host)
+    refusals.check_host_answers(host)
     evacuate(lab, host)
     if running_on(lab, host):
         raise Blocked(float(timeout), vim.fault.Timedout(msg="Operation timed out."))
@@ -266,9 +262,9 @@ ENDED["HostSystem", ENTER] = _is_over
 
 
 def _check_in_maintenance(lab: Simulation, host: Host, **_arguments: Any) -> None:
-    _check_reachable(host)
+    refusals.check_host_answers(host)
     if not host.in_maintenance:
-        raise _wrong_state()
+        raise refusals.wrong_state(" of the host")
 
 
 @task(
@@ -289,9 +285,9 @@ def exit_maintenance(lab: Simulation, host: Host, *, timeout: int) -> None:
 
 
 def _may_go_down(lab: Simulation, host: Host, *, force: bool) -> None:
-    _check_reachable(host)
+    refusals.check_host_answers(host)
     if not (host.in_maintenance or force) or host.moid in lab.state.leaving:
-        raise _wrong_state()
+        raise refusals.wrong_state(" of the host")
 
 
 @task(
@@ -318,16 +314,6 @@ def shut_down(lab: Simulation, host: Host, *, force: bool) -> None:
     """Power off the host; it stays off until its power button is pressed."""
     _may_go_down(lab, host, force=force)
     begin_shutdown(lab, host, for_good=True)
-
-
-def _check_reachable(host: Host) -> None:
-    away = refusals.host_away(host)
-    if away is not None:
-        raise away
-
-
-def _wrong_state() -> Exception:
-    return vim.fault.InvalidState(msg="The operation is not allowed in the current state of the host.")
 
 
 def running_on(lab: Simulation, host: Host) -> list[VirtualMachine]:
@@ -379,7 +365,7 @@ def _move(lab: Simulation, cluster: Cluster, vm: VirtualMachine, host: Host) -> 
 def disconnect(lab: Simulation, host: Host) -> None:
     """Let go of a host; its VMs run on there. Raises InvalidState for one that is disconnected."""
     if host.connection == "disconnected":
-        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state of the host.")
+        raise refusals.wrong_state(" of the host")
     host.connection = "disconnected"
     _touch(lab, host)
 
@@ -389,7 +375,7 @@ def reconnect(lab: Simulation, host: Host, *, cnxSpec: Any = None, reconnectSpec
     """Look after a host again. Raises InvalidState where it is connected, HostNotReachable."""
     del cnxSpec, reconnectSpec
     if host.connection == "connected":
-        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state of the host.")
+        raise refusals.wrong_state(" of the host")
     away = refusals.host_unusable(host)
     if host.connection == "notResponding" and away is not None:
         raise away

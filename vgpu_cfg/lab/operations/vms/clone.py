@@ -259,8 +259,7 @@ def _copy_disks(
 @task("VirtualMachine", "CustomizeVM_Task", description_id="VirtualMachine.customize", seconds=2.0)
 def customize(lab: Simulation, vm: VirtualMachine, *, spec: Any) -> None:
     """Keep a specification for the next start of a VM that is off."""
-    if vm.is_on:
-        raise refusals.wrong_power_state(vm, "poweredOff")
+    refusals.check_off(vm)
     check_customization(vm, spec)
     keep(vm, spec)
     lab.state.touch(vm)

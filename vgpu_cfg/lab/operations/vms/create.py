@@ -177,10 +177,9 @@ def reconfigure(lab: Simulation, vm: VirtualMachine, *, spec: Any) -> None:
 @task("VirtualMachine", "UpgradeVM_Task", description_id="VirtualMachine.upgradeVirtualHardware", seconds=1.0)
 def upgrade(lab: Simulation, vm: VirtualMachine, *, version: str | None = None) -> None:
     """Raise the hardware version, to the host's newest where none is named."""
-    if vm.is_on:
-        raise refusals.wrong_power_state(vm, "poweredOff")
+    refusals.check_off(vm)
     if vm.is_template:
-        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
+        raise refusals.wrong_state()
     check_reachable(lab.state, vm)
     host = lab.state.get(vm.host, Host)
     wanted = hardware_version(version, host) if version else hardware.max_hardware_version(host)

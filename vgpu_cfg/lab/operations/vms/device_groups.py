@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 
 from vgpu_cfg.lab.api.versions import is_at_least, version_name
 from vgpu_cfg.lab.operations.vms.disk_files import keep_file, with_file_there, with_new_file
@@ -352,7 +352,7 @@ def _new_groups(state: LabState, vm: VirtualMachine, groups: Any) -> dict[int, t
     if not wanted:
         return {}
     if not is_at_least(version_name(state.api_version) or "", FIRST_GROUP_VERSION):
-        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+        raise refusals.not_supported()
     if vm.hardware_version < hardware.OLDEST_DEVICE_GROUP_VERSION:
         raise refusals.bad_config(PATH)
     taken = {*vm.device_groups, *(group.groupInstanceKey for group in wanted)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 
 from vgpu_cfg.lab.operations import pools
 from vgpu_cfg.lab.operations.vms.create import new_uuids
@@ -43,7 +43,7 @@ def check_host(lab: Simulation, host: Host) -> None:
     """Raise InvalidState for a host that is neither disconnected nor in maintenance mode."""
     on = [moid for moid in host.vms if lab.state.get(moid, VirtualMachine).is_on]
     if host.connection == "connected" and (on or not host.in_maintenance):
-        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state of the host.")
+        raise refusals.wrong_state(" of the host")
 
 
 def remove_host(lab: Simulation, host: Host) -> None:
@@ -187,8 +187,7 @@ def destroy(lab: Simulation, thing: Managed) -> None:
     """
     match thing:
         case VirtualMachine():
-            if thing.is_on:
-                raise refusals.wrong_power_state(thing, "poweredOff")
+            refusals.check_off(thing)
             check_reachable(lab.state, thing)
             for disk in disks_of(thing.devices):
                 lab.note(thing, "disk delete", device_name(disk))
@@ -222,7 +221,7 @@ def destroy(lab: Simulation, thing: Managed) -> None:
         case ResourcePool() if lab.state.find(thing.parent, ResourcePool) is not None:
             pools.destroy_pool(lab, thing)
         case _:
-            raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+            raise refusals.not_supported()
 
 
 def _delete_folder(lab: Simulation, vm: VirtualMachine) -> None:
@@ -287,8 +286,7 @@ def forget_in_cluster(lab: Simulation, cluster: Cluster, moid: str) -> None:
 @operation("VirtualMachine", "MarkAsTemplate")
 def mark_as_template(lab: Simulation, vm: VirtualMachine) -> None:
     """Make a template of a VM that is off."""
-    if vm.is_on:
-        raise refusals.wrong_power_state(vm, "poweredOff")
+    refusals.check_off(vm)
     _leave_pool(lab, vm)
     vm.is_template = True
     lab.state.touch(vm)
@@ -298,7 +296,7 @@ def mark_as_template(lab: Simulation, vm: VirtualMachine) -> None:
 def mark_as_vm(lab: Simulation, vm: VirtualMachine, *, pool: Any, host: Any = None) -> None:
     """Make a VM of a template again."""
     if not vm.is_template:
-        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
+        raise refusals.wrong_state()
     into = required(lab.state, pool, ResourcePool, "pool")
     wanted = resolve_or_none(lab.state, host, Host)
     before = lab.state.get(vm.host, Host)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 
 from vgpu_cfg.lab.operations.vms.drafts import (
     check_in_pool,
@@ -44,7 +44,7 @@ def _may_migrate(
     if host is None and pool is None:
         raise refusals.bad_argument("host")
     if vm.is_template:
-        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+        raise refusals.not_supported()
     if state is not None and state != vm.power_state:
         raise refusals.wrong_power_state(vm, str(state))
 
@@ -99,7 +99,7 @@ def relocate(lab: Simulation, vm: VirtualMachine, *, spec: Any, **_priority: Any
     Nothing else of a RelocateSpec is taken.
     """
     if spec.deviceChange or spec.service is not None or spec.folder is not None:
-        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+        raise refusals.not_supported()
     located = {one.diskId: resolve(lab.state, one.datastore, Datastore) for one in spec.disk or ()}
     if not located.keys() <= {disk.key for disk in disks_of(vm.devices)}:
         raise refusals.bad_argument("spec.disk.diskId")

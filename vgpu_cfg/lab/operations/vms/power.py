@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 
 from vgpu_cfg.lab.estates.lies import SOON_SECONDS
 from vgpu_cfg.lab.guest import lifecycle as life
@@ -34,7 +34,7 @@ def power_on(lab: Simulation, vm: VirtualMachine, *, host: Any = None) -> None:
     chose the VM's host, any of the cluster will do.
     """
     if vm.is_template:
-        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+        raise refusals.not_supported()
     if vm.is_on:
         raise refusals.wrong_power_state(vm, "poweredOn")
     asked = resolve_or_none(lab.state, host, Host)
