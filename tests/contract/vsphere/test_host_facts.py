@@ -20,7 +20,7 @@ from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.recording import PlayingTransport, RecordingTransport
 from vgpu_cfg.vsphere.host_facts.reader import ALL_FACTS, ALL_GROUPS
 from vgpu_cfg.vsphere.reading.reader import EVERYTHING, RecordedReader, VCenterReader
-from vgpu_cfg.vsphere.wire.esxcli import call_esxcli
+from vgpu_cfg.vsphere.wire.esxcli import Esxcli
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.attributes import set_host_attribute
 
@@ -324,12 +324,12 @@ def test_esxcli_answers_through_vcenter(vcenter: VCenter) -> None:
     with vcenter.desk() as desk:
         moid = desk.inventory().hosts[0].moid
         packages = parse_records(
-            "esxcli software vib list", call_esxcli(desk.session, moid, "software.vib.list")
+            "esxcli software vib list", Esxcli(desk.session, moid).call("software.vib.list")
         )
         with pytest.raises(NotOffered, match="esxcli graphics nosuch get"):
-            call_esxcli(desk.session, moid, "graphics.nosuch.get")
+            Esxcli(desk.session, moid).call("graphics.nosuch.get")
         with pytest.raises(NotFound, match="host-90001"):
-            call_esxcli(desk.session, "host-90001", "software.vib.list")
+            Esxcli(desk.session, "host-90001").call("software.vib.list")
     assert all(package["Name"] and package["Version"] for package in packages)
 
 
@@ -337,7 +337,7 @@ def test_a_command_that_fails_says_what_it_said() -> None:
     with lab_vcenter("two-a100").desk() as desk:
         moid = desk.inventory().hosts[0].moid
         with pytest.raises(VCenterError, match=r"^esxcli system settings kernel list: .*nosuch"):
-            call_esxcli(desk.session, moid, "system.settings.kernel.list", [("option", "nosuch")])
+            Esxcli(desk.session, moid).call("system.settings.kernel.list", [("option", "nosuch")])
 
 
 def recorded(vcenter: VCenter) -> tuple[Inventory, EstateFacts, PlayingTransport]:

@@ -130,11 +130,6 @@ def test_cells_of_nvidia_smi() -> None:
         {"gpu_bus_id": "0000:3b:00.0", "memory.total": None, "name": "A, b"},
         {"gpu_bus_id": None, "memory.total": "1", "name": "c"},
     )
-    assert parse_gpu_csv("a, b\nc, d\n", ("x", "y")) == ({"x": "a", "y": "b"}, {"x": "c", "y": "d"})
-    assert parse_gpu_csv("pci.bus_id, y\n3b:00.0, d\n", ("gpu_bus_id", "y")) == (
-        {"pci.bus_id": "0000:3b:00.0", "y": "d"},
-    )
-    assert parse_gpu_csv("x\nx\n", ("x",)) == ({"x": "x"},)
 
 
 def test_gpus_of_a_host() -> None:

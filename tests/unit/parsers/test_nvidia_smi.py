@@ -127,15 +127,6 @@ def test_a_row_of_csv_is_a_gpu() -> None:
     )
 
 
-def test_csv_without_a_header_needs_the_names() -> None:
-    rows = CSV.split("\n", 1)[1]
-    names = ("index", "gpu_bus_id", "name", "mig.mode.current", "memory.total")
-    without = parse_gpu_csv(rows, names)
-    with_header = parse_gpu_csv(CSV, names)
-    assert [row["gpu_bus_id"] for row in without] == ["0000:4a:00.0", "0000:61:00.0"]
-    assert [row["pci.bus_id"] for row in with_header] == ["0000:4a:00.0", "0000:61:00.0"]
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

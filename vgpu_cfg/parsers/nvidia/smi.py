@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from pydantic import Field
 
@@ -133,27 +133,25 @@ def parse_query_leniently(text: str) -> SmiReport:
     )
 
 
-def parse_gpu_csv(text: str, fields: Sequence[str] = ()) -> tuple[Mapping[str, str | None], ...]:
+def parse_gpu_csv(text: str) -> tuple[Mapping[str, str | None], ...]:
     """Read `--query-gpu=... --format=csv`, one mapping per GPU, from field to value.
 
-    With `noheader` the names of the fields must be given, in their order; with a header they need
-    not. A unit that a header carries ("memory.total [MiB]") is dropped from the name. Values that
-    the tool does not have ("[N/A]") are None, addresses are normalised.
+    A unit that a header carries ("memory.total [MiB]") is dropped from the name. Values that the tool does
+    not have ("[N/A]") are None, addresses are normalised.
     Raises UnreadableOutput where a row has other cells than the header.
     """
     lines = lines_with_content(text)
     raise_failure(CSV, lines)
     rows: Iterator[list[str]] = csv.reader((line.text for line in lines), skipinitialspace=True, strict=True)
-    names: tuple[str, ...] = tuple(fields)
+    names: tuple[str, ...] = ()
     found: list[Mapping[str, str | None]] = []
     for line in lines:
         try:
             cells = tuple(cell.strip() for cell in next(rows))
         except (csv.Error, StopIteration) as error:
             raise UnreadableOutput(CSV, "not CSV", line=line.text, number=line.number) from error
-        named = tuple(cell.split(" [")[0] for cell in cells)
-        if line is lines[0] and (not names or _is_header(named, names)):
-            names = named
+        if line is lines[0]:
+            names = tuple(cell.split(" [")[0] for cell in cells)
             if len(set(names)) != len(names) or not all(names):
                 raise UnreadableOutput(CSV, "no header", line=line.text, number=line.number)
             continue
@@ -166,12 +164,6 @@ def parse_gpu_csv(text: str, fields: Sequence[str] = ()) -> tuple[Mapping[str, s
             row[name] = pci_id_or_error(CSV, address, line) if address is not None else None
         found.append(row)
     return tuple(found)
-
-
-def _is_header(cells: Sequence[str], names: Sequence[str]) -> bool:
-    return len(cells) == len(names) and all(
-        cell == name or {cell, name} <= BUS_ID_FIELDS for cell, name in zip(cells, names, strict=True)
-    )
 
 
 def _gpu(pci_id: str, block: Node) -> SmiGpu:

@@ -54,26 +54,11 @@ _DECLARED_TYPES_ARGUMENT = f"{_EXECUTER}SoapArgument"
 _OPTIONAL = VmomiSupport.F_OPTIONAL
 
 
-def call_esxcli(
-    session: Session,
-    host_moid: str,
-    command: str,
-    arguments: Sequence[tuple[str, str]] = (),
-    *,
-    subject: str = "",
-) -> str:
-    """Run an esxcli command on a host and return its answer, an XML text.
-
-    `command` is "system.settings.kernel.list", or the same with blanks. Arguments are long options with their
-    values; one that is named twice is a list. `subject` names the host in errors. Two round trips. Raises
-    NotOffered if the server or the host lacks the command, NotPermitted, else VCenterError with the command's
-    own message. ValueError for a name that can be no command or option.
-    """
-    return Esxcli(session, host_moid, subject).call(command, arguments)
-
-
 class Esxcli:
-    """esxcli on one host: one round trip for its executer, then one for each command."""
+    """esxcli on one host: one round trip for its executer, then one for each command.
+
+    `subject` names the host in errors.
+    """
 
     def __init__(self, session: Session, host_moid: str, subject: str = "") -> None:
         self._session = session
@@ -82,7 +67,13 @@ class Esxcli:
         self._executer: Any = None
 
     def call(self, command: str, arguments: Sequence[tuple[str, str]] = ()) -> str:
-        """Run a command, as `call_esxcli` does."""
+        """Run a command and return its answer, an XML text.
+
+        `command` is "system.settings.kernel.list", or the same with blanks. Arguments are long options with
+        their values; one that is named twice is a list. Raises NotOffered if the server or the host lacks the
+        command, NotPermitted, else VCenterError with the message of the command. ValueError for a name that
+        can be no command or option.
+        """
         path = ".".join(command.split())
         if not _COMMAND.fullmatch(path):
             raise ValueError(f"{command!r} is not an esxcli command")

@@ -40,7 +40,7 @@ from vgpu_cfg.errors import NotFound, StalePlan, VCenterError
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.ports import ImageAction, TaskUpdate
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
-from vgpu_cfg.vsphere.wire.esxcli import call_esxcli
+from vgpu_cfg.vsphere.wire.esxcli import Esxcli
 from vgpu_cfg.vsphere.wire.faults import not_offered, offered, translated
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing import attributes, images, network_writer
@@ -136,7 +136,7 @@ class VCenterHostWriter:
             case ModuleWrite():
                 self._write_module(host_moid, write)
             case EsxcliWrite():
-                call_esxcli(self._session, host_moid, write.command, write.arguments)
+                Esxcli(self._session, host_moid).call(write.command, write.arguments)
             case RulesetWrite():
                 self._write_ruleset(host_moid, write)
             case VmknicWrite():

@@ -18,7 +18,7 @@ from tests.unit.vsphere.facts_vcenter import (
 from tests.unit.vsphere.soap_answers import Answer, fault, soap
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, Unreachable, VCenterError
 from vgpu_cfg.vsphere.wire.allowances import PATIENCE
-from vgpu_cfg.vsphere.wire.esxcli import Esxcli, call_esxcli
+from vgpu_cfg.vsphere.wire.esxcli import Esxcli
 
 XSI = 'xmlns:x="http://www.w3.org/2001/XMLSchema-instance"'
 Call = Callable[..., str]
@@ -26,7 +26,7 @@ Call = Callable[..., str]
 
 def call(answers: dict[str, Any], command: str = "system.settings.kernel.list", *arguments: Any) -> str:
     with session_on(AnsweringTransport(answers)) as session:
-        return call_esxcli(session, "host-12", command, arguments, subject="esx-01")
+        return Esxcli(session, "host-12", "esx-01").call(command, arguments)
 
 
 @pytest.mark.parametrize("kind", ["ReflectManagedMethodExecuter", "ManagedMethodExecuter"])
@@ -36,7 +36,7 @@ def test_a_command_takes_two_round_trips_and_returns_its_xml(kind: str) -> None:
     )
     with session_on(transport) as session:
         before = session.round_trips
-        assert call_esxcli(session, "host-12", "hardware.clock.get") == "<obj>a &amp; b</obj>"
+        assert Esxcli(session, "host-12").call("hardware.clock.get") == "<obj>a &amp; b</obj>"
         assert session.round_trips - before == 2
     sent = transport.bodies[-1]
     assert ">mme-12</_this>" in sent
@@ -84,7 +84,7 @@ def test_only_an_installation_may_take_its_time(command: str, seconds: float) ->
     )
     with session_on(transport) as session:
         transport.patience.clear()
-        call_esxcli(session, "host-12", command)
+        Esxcli(session, "host-12").call(command)
         assert transport.patience == [0.0, seconds]
 
 
@@ -93,9 +93,7 @@ def test_options_lose_their_dashes_and_what_is_named_twice_is_a_list() -> None:
         {"RetrieveManagedMethodExecuter": executer(), "ExecuteSoap": executed("<obj/>")}
     )
     with session_on(transport) as session:
-        call_esxcli(
-            session,
-            "host-12",
+        Esxcli(session, "host-12").call(
             "system module parameters set",
             [("parameter-string", "a=1 b<2"), ("vibname", "one"), ("vibname", "two")],
         )
