@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyVmomi import VmomiSupport, vim
 
+from tests.unit.vsphere.scripted import item, reading, session_on
 from tests.unit.vsphere.soap_answers import serialized
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.kinds.create_vm import CloneFrom, Location, MakeFromScratch
@@ -30,7 +31,7 @@ from vgpu_cfg.changes.kinds.vm_spec import (
 from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.errors import NotFound, VCenterError
 from vgpu_cfg.vsphere.writing.devices import device_specs, needs_current
-from vgpu_cfg.vsphere.writing.specs import clone_spec, config_spec, needed_api, scratch_spec
+from vgpu_cfg.vsphere.writing.specs import clone_spec, config_spec, needed_api, scratch_spec, with_system_ids
 
 STANDARD = NicBacking(network_moid="network-1", network_name="vm-network")
 DISTRIBUTED = NicBacking(
@@ -384,6 +385,63 @@ def test_virtual_numa_nodes_are_shaped_and_told_to_devices() -> None:
 )
 def test_what_an_old_api_would_drop_names_the_version_it_needs(spec: VmSpec, needed: str) -> None:
     assert needed_api(spec)[0] == needed
+
+
+HOST_IS = reading(item(vim.VirtualMachine("vm-7"), {"runtime.host": vim.HostSystem("host-1")}))
+BROWSER = vim.EnvironmentBrowser("envbrowser-1")
+BROWSER_IS = reading(item(vim.ClusterComputeResource("domain-c1"), {"environmentBrowser": BROWSER}))
+NAMED = VmSpec(
+    devices=(
+        NewVgpu(profile="grid_a100-40c"),
+        NewPassthrough(pci_id="0000:3b:00.0", system_id="", vendor_id=0x10DE, device_id=1),
+        NewPassthrough(pci_id="0000:4b:00.0", system_id="other", vendor_id=0x10DE, device_id=1),
+    )
+)
+
+
+def target(system_id: str) -> Any:
+    function = vim.host.PciDevice(id="0000:3b:00.0")
+    info = vim.vm.PciPassthroughInfo(name="gpu", pciDevice=function, systemId=system_id)
+    return vim.vm.ConfigTarget(pciPassthrough=[info])
+
+
+@pytest.mark.parametrize(
+    ("where", "readings"),
+    [({"host_moid": "host-1"}, [BROWSER_IS]), ({"vm_moid": "vm-7"}, [HOST_IS, BROWSER_IS])],
+    ids=["of a new VM", "of a VM that is there"],
+)
+def test_a_passthrough_device_names_its_host(where: dict[str, str], readings: list[Any]) -> None:
+    answers = {"RetrievePropertiesEx": readings, "QueryConfigTarget": target("5d3a")}
+    with session_on(answers) as (session, script):
+        found = with_system_ids(session, NAMED, **where)
+    assert [getattr(edit, "system_id", None) for edit in found.devices] == [None, "5d3a", "other"]
+    assert found.model_copy(update={"devices": NAMED.devices}) == NAMED
+    assert ">host-1</host>" in script.sent("QueryConfigTarget")
+    assert ">envbrowser-1</_this>" in script.sent("QueryConfigTarget")
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"RetrievePropertiesEx": BROWSER_IS, "QueryConfigTarget": vim.vm.ConfigTarget()},
+        {"RetrievePropertiesEx": reading()},
+    ],
+    ids=["its host names none", "its host has gone"],
+)
+def test_a_passthrough_device_without_a_host_is_refused(answers: dict[str, Any]) -> None:
+    with (
+        session_on(answers) as (session, _),
+        pytest.raises(NotFound, match=r"no system ID for 0000:3b:00\.0, which fixed passthrough") as caught,
+    ):
+        with_system_ids(session, NAMED, host_moid="host-1")
+    assert caught.value.subject == "host-1"
+
+
+def test_nothing_is_asked_of_devices_that_name_their_host() -> None:
+    spec = VmSpec(devices=(NAMED.devices[0], NAMED.devices[2]))
+    with session_on({}) as (session, script):
+        assert with_system_ids(session, spec, vm_moid="vm-7") is spec
+    assert not script.calls
 
 
 def test_a_reservation_says_its_amount_and_changes_no_memory() -> None:
