@@ -254,6 +254,13 @@ def test_each_gpu_tells_its_mode_what_runs_and_what_it_takes() -> None:
     assert [gpu.is_idle for gpu in found] == [False, True, False, True]
 
 
+def test_profiles_of_other_series_count_only_where_the_host_offers_them() -> None:
+    two, a = [a100(), a100(B)], {"a": runs("grid_a100-4q")}
+    for offered in (["grid_a100-10c", "grid_a100-4q"], ["grid_a100-10c"]):
+        found = gpus({"gpus": two, "profiles": offered}, a)
+        assert [sorted(gpu.room) for gpu in found] == [sorted({"grid_a100-4q"} & {*offered}), sorted(offered)]
+
+
 @pytest.mark.parametrize(
     ("gpu", "host", "why"),
     [

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from tests.plans.estate import make_inventory
+from tests.unit.planning.desired_plans import plan_for, vm
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.past import Past
 from vgpu_cfg.model.reservations import Quotas, Share
-from vgpu_cfg.planning.pool.quotas import ShareUse, share_uses
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.pool.quotas import Held, Holdings, HoldingVm, ShareUse, report_quotas, share_uses
 from vgpu_cfg.planning.pool.summary import count_hours
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.text.pool.gpus import render_shares
@@ -115,3 +119,49 @@ def test_the_table_tells_what_is_left_and_what_is_too_much() -> None:
     assert "all others  any board  10 GiB    20 GiB     0 GiB  a" in lines
     assert "not enforced by vCenter" in lines
     assert render_shares((), 120) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code", "words", "remedy"),
+    [
+        ({}, {}, None, "", ""),
+        ({"other": 2}, {"other": 2}, None, "", ""),
+        ({}, {"mine": 1}, Code.SHARE_KEPT, "1 GPU of any board in use after this plan", ""),
+        (
+            {},
+            {"mine": 2},
+            Code.SHARE_EXCEEDED,
+            "0 GPUs now, 2 GPUs more with this plan",
+            "use fewer",
+        ),
+        (
+            {"other": 1},
+            {"other": 1, "mine": 1},
+            Code.SHARE_EXCEEDED,
+            "1 GPU now by other, 1 GPU more with this plan, for mine",
+            "use fewer",
+        ),
+        (
+            {"mine": 3},
+            {"mine": 3},
+            Code.SHARE_EXCEEDED_ALREADY,
+            "3 GPUs of any board",
+            "release some",
+        ),
+        ({"mine": 3}, {"mine": 2}, Code.SHARE_EXCEEDED_ALREADY, "already in use by mine", "release some"),
+    ],
+)
+def test_only_a_plan_that_takes_more_than_its_share_is_refused(
+    before: dict[str, int], after: dict[str, int], code: Code | None, words: str, remedy: str
+) -> None:
+    def held(gpus: dict[str, int]) -> list[HoldingVm]:
+        return [HoldingVm(name, "", "", "gpu", (Held("", Fraction(n), 0),)) for name, n in gpus.items()]
+
+    desired = plan_for(vm("mine"), quotas=(Quotas(file="q", shares=(share("others"),)),))
+    findings = Findings.for_plan(desired)
+    report_quotas(desired, Holdings(held(before), held(after), {"mine"}), findings)
+    found = findings.diagnostics()
+    assert [one.code for one in found] == ([] if code is None else [code])
+    for one in found:
+        assert words in one.message
+        assert one.remedy.split(",")[0] == remedy
