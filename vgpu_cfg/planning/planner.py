@@ -185,7 +185,7 @@ class _Planning:
         known = {resolved.view.host.moid for resolved in self.host_planner.resolved_hosts}
         report_all_left(self.desired.identity, self.as_read, known, self.findings)
         if any(not one.is_so for one in chosen.values()):
-            self._stand_on(self.host_plans.as_prepared(self.as_read))
+            self._stand_on(self.as_read.with_hosts(self.host_plans.prepared))
             resolved_vms = self._resolved(folders, owned, book)
             baseline, placed = self._place(resolved_vms, deleted)
         baseline, placed = self._settle(resolved_vms, deleted, baseline, placed)

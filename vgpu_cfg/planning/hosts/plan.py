@@ -58,10 +58,6 @@ class HostPlans:
     prepared: dict[str, Host] = field(default_factory=dict)
     canaries: list[Canary] = field(default_factory=list)
 
-    def as_prepared(self, observed: Inventory) -> Inventory:
-        """Return the inventory with the hosts as they will be."""
-        return observed.with_hosts(self.prepared)
-
 
 class HostPlanner:
     """Plans the hosts: the plan file's requests, and its VMs' needs of the hosts that run them.

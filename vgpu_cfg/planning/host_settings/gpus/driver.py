@@ -91,10 +91,10 @@ def branch_of(version: str) -> str:
     return found.group(1) if found else ""
 
 
-def wanted_driver(kind: Kind, version: str, by: str, depots: tuple[str, ...] = ()) -> DesiredSetting:
+def wanted_driver(kind: Kind, version: str, by: str) -> DesiredSetting:
     """Return the setting of a driver; a version like 580.95 means any release of it."""
     text = version if version.count(".") > 1 else f"{version}.*"
-    return DesiredSetting("driver", WantedPackage(kind, text, by, depots).value)
+    return DesiredSetting("driver", WantedPackage(kind, text, by).value)
 
 
 def is_by_image(desired: DesiredSetting) -> bool:

@@ -354,7 +354,8 @@ def _objects_to_mode(view: HostView, desired: DesiredSetting) -> Objection | Non
 
 
 def _how_mode(_view: HostView, desired: DesiredSetting) -> Instructions:
-    shown = {"same_size": "Same size", "mixed_size": "Mixed size"}[desired.value]
+    words = {"same_size": ("Same size", "sameSize"), "mixed_size": ("Mixed size", "mixedSize")}
+    shown, on_wire = words[desired.value]
     return Instructions(
         why=(
             "in same-size mode, all vGPUs on a GPU have the framebuffer size of the first; in mixed-size "
@@ -363,14 +364,10 @@ def _how_mode(_view: HostView, desired: DesiredSetting) -> Instructions:
         ),
         client=f"host > Configure > Hardware > Graphics > Graphics Devices > {{device}} > Edit: {shown}",
         commands=(),
-        expected="the GPU's vgpuMode in graphicsInfo: " + _wire_mode(desired.value),
+        expected=f"the GPU's vgpuMode in graphicsInfo: {on_wire}",
         verify=("govc object.collect -json -s {host} config.graphicsInfo", "nvidia-smi vgpu -c -v"),
         undo=("# as above, with the other mode",),
     )
-
-
-def _wire_mode(value: str) -> str:
-    return {"same_size": "sameSize", "mixed_size": "mixedSize"}[value]
 
 
 def _show_mode(host: Host, desired: DesiredSetting) -> Host:
