@@ -129,6 +129,15 @@ def halves(template: str, *files: GuestFile, **parameters: object) -> Staged:
     )
 
 
+def two_scripts(template: str, *files: GuestFile, **parameters: object) -> Staged:
+    """Render the two templates of a module, TEMPLATE.check and TEMPLATE.apply."""
+    return Staged(
+        check=render(f"{template}.check.sh.j2", **parameters),
+        apply=render(f"{template}.apply.sh.j2", **parameters),
+        files=files,
+    )
+
+
 def compose(kind: str, staged: Staged) -> str:
     """Return the text of a module's script."""
     secrets = [PurePosixPath(one.path).name for one in staged.files if one.path.startswith(SECRETS_FOLDER)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from vgpu_cfg.model.guests.training_modules import ContainersModule, ImageModule, RegistryModule, WorkerModule
 from vgpu_cfg.model.plan_file.guest_values import check_registry_user
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.rendering import Staged, StagingContext, render, secret_file, source_file
+from vgpu_cfg.staging.rendering import Staged, StagingContext, render, secret_file, source_file, two_scripts
 from vgpu_cfg.staging.runtimes import (
     COMMANDS,
     CONTAINER,
@@ -24,15 +24,13 @@ from vgpu_cfg.staging.runtimes import (
 
 def stage_containers(module: ContainersModule) -> Staged:
     """Install the runtime and start it; an installed one is used, whatever its source."""
-    words = {
-        "runtime": module.runtime,
-        "command": COMMANDS[module.runtime],
-        "service": SERVICES[module.runtime],
-        "store": STORES[module.runtime],
-        "minimum": module.minimum_free_gib,
-    }
-    return Staged(
-        check=render("containers.check.sh.j2", **words), apply=render("containers.apply.sh.j2", **words)
+    return two_scripts(
+        "containers",
+        runtime=module.runtime,
+        command=COMMANDS[module.runtime],
+        service=SERVICES[module.runtime],
+        store=STORES[module.runtime],
+        minimum=module.minimum_free_gib,
     )
 
 
@@ -42,17 +40,14 @@ SECRET = "registry-password"  # noqa: S105 - the name of a file
 def stage_registry(module: RegistryModule, context: StagingContext) -> Staged:
     """Log in; done again whenever a password is brought. Raises `GuestError` where it is not known."""
     password = context.secret(module.password, f"the password for {module.server}")
-    words = {
-        "runtime": module.runtime,
-        "command": COMMANDS[module.runtime],
-        "server": values.registry_host(module.server, "training.registry.server"),
-        "user": values.asserted(check_registry_user, "a registry's user", module.user),
-        "secret": SECRET,
-    }
-    return Staged(
-        check=render("registry.check.sh.j2", **words),
-        apply=render("registry.apply.sh.j2", **words),
-        files=(secret_file(SECRET, password),),
+    return two_scripts(
+        "registry",
+        secret_file(SECRET, password),
+        runtime=module.runtime,
+        command=COMMANDS[module.runtime],
+        server=values.registry_host(module.server, "training.registry.server"),
+        user=values.asserted(check_registry_user, "a registry's user", module.user),
+        secret=SECRET,
     )
 
 
@@ -78,26 +73,23 @@ def stage_image(module: ImageModule, context: StagingContext) -> Staged:
     worker = context.spec.get(WorkerModule)
     registry = image.split("/", 1)[0] if "/" in image else ""
     pulled = pulled_name(image, module.digest_pin)
-    words = {
-        "runtime": module.runtime,
-        "command": COMMANDS[module.runtime],
-        "image": image,
-        "pulled": pulled,
-        "digest": module.digest_pin,
-        "registry": registry if "." in registry or ":" in registry else "docker.io",
-        "archive": values.package(module.archive) if module.archive else "",
-        "sha256": values.sha256(module.sha256),
-        "store": STORES[module.runtime],
-        "minimum": module.minimum_free_gib,
-        "path": image_file(image),
-        "gpus": worker is not None and worker.gpus,
-        "login": bool(module.server),
-    }
     probe = render("image-probe.sh.j2", framework=module.framework, sshd=worker is not None and worker.sshd)
-    return Staged(
-        check=render("image.check.sh.j2", **words),
-        apply=render("image.apply.sh.j2", **words),
-        files=(source_file(PROBE, probe),),
+    return two_scripts(
+        "image",
+        source_file(PROBE, probe),
+        runtime=module.runtime,
+        command=COMMANDS[module.runtime],
+        image=image,
+        pulled=pulled,
+        digest=module.digest_pin,
+        registry=registry if "." in registry or ":" in registry else "docker.io",
+        archive=values.package(module.archive) if module.archive else "",
+        sha256=values.sha256(module.sha256),
+        store=STORES[module.runtime],
+        minimum=module.minimum_free_gib,
+        path=image_file(image),
+        gpus=worker is not None and worker.gpus,
+        login=bool(module.server),
     )
 
 
@@ -117,9 +109,10 @@ def stage_worker(module: WorkerModule, context: StagingContext) -> Staged:
     )
     files[START] = (render("worker-start.sh.j2", sshd=module.sshd), "755")
     named = [(path, f"worker/{number}", mode) for number, (path, (_, mode)) in enumerate(files.items(), 1)]
-    words = {"files": named, "unit": CONTAINER, "what": "the worker container"}
-    return Staged(
-        check=render("container.check.sh.j2", **words),
-        apply=render("container.apply.sh.j2", **words),
-        files=tuple(source_file(name, files[path][0]) for path, name, _ in named),
+    return two_scripts(
+        "container",
+        *(source_file(name, files[path][0]) for path, name, _ in named),
+        files=named,
+        unit=CONTAINER,
+        what="the worker container",
     )

@@ -25,7 +25,15 @@ from vgpu_cfg.model.plan_file.guest_values import (
     package_kind,
 )
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, render, secret_file, source_file
+from vgpu_cfg.staging.rendering import (
+    Staged,
+    StagingContext,
+    halves,
+    render,
+    secret_file,
+    source_file,
+    two_scripts,
+)
 from vgpu_cfg.staging.runtimes import SERVICES
 
 _BRANCH = re.compile(r"[0-9]{3,4}")
@@ -124,15 +132,15 @@ def stage_toolkit(module: ToolkitModule) -> Staged:
     """Install the toolkit and configure the runtime; Apptainer's --nv needs neither."""
     repository = values.asserted(check_url, "the toolkit's repository", module.repository)
     version = values.asserted(check_pin, "the toolkit's version", module.version) if module.version else ""
-    words = {
-        "runtime": module.runtime,
-        "repository": repository.rstrip("/"),
-        "toolkit": f"{TOOLKIT} {version}".rstrip(),
-        "key_address": module.key_address,
-        "key_sha256": values.sha256(module.key_sha256),
-        "apt_packages": " ".join(f"{name}={version}" for name in _TOOLKIT_PACKAGES) if version else TOOLKIT,
-        "dnf_packages": " ".join(f"{name}-{version}" for name in _TOOLKIT_PACKAGES) if version else TOOLKIT,
-        "configuration": CONFIGURATIONS[module.runtime],
-        "service": SERVICES[module.runtime],
-    }
-    return Staged(check=render("toolkit.check.sh.j2", **words), apply=render("toolkit.apply.sh.j2", **words))
+    return two_scripts(
+        "toolkit",
+        runtime=module.runtime,
+        repository=repository.rstrip("/"),
+        toolkit=f"{TOOLKIT} {version}".rstrip(),
+        key_address=module.key_address,
+        key_sha256=values.sha256(module.key_sha256),
+        apt_packages=" ".join(f"{name}={version}" for name in _TOOLKIT_PACKAGES) if version else TOOLKIT,
+        dnf_packages=" ".join(f"{name}-{version}" for name in _TOOLKIT_PACKAGES) if version else TOOLKIT,
+        configuration=CONFIGURATIONS[module.runtime],
+        service=SERVICES[module.runtime],
+    )

@@ -18,7 +18,7 @@ from vgpu_cfg.model.guests.training_modules import (
 )
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.netplan import requested_options
-from vgpu_cfg.staging.rendering import Staged, StagingContext, quote_sh, render, source_file
+from vgpu_cfg.staging.rendering import Staged, StagingContext, quote_sh, render, source_file, two_scripts
 from vgpu_cfg.staging.runtimes import CONTAINER, exec_command, image_file, mount_pairs
 
 FOLDER = "/opt/vgpu-cfg"
@@ -36,11 +36,7 @@ def stage_rank(module: RankModule, context: StagingContext) -> Staged:
     if worker is not None and enters(context):
         texts[f"{FOLDER}/enter"] = (render("train/enter.sh.j2", **container_words(worker, context)), "755")
     named = [(path, f"rank/{path.rpartition('/')[2]}", mode) for path, (_, mode) in texts.items()]
-    return Staged(
-        check=render("files.check.sh.j2", files=named),
-        apply=render("files.apply.sh.j2", files=named),
-        files=tuple(source_file(name, texts[path][0]) for path, name, _ in named),
-    )
+    return two_scripts("files", *(source_file(name, texts[path][0]) for path, name, _ in named), files=named)
 
 
 def enters(context: StagingContext) -> bool:
@@ -121,11 +117,7 @@ def stage_launcher(module: LauncherModule, context: StagingContext) -> Staged:
         COMMAND: _outer(module, context),
     }
     named = [(path, source_name(path), mode) for path, mode in FILES.items()]
-    return Staged(
-        check=render("files.check.sh.j2", files=named),
-        apply=render("files.apply.sh.j2", files=named),
-        files=tuple(source_file(name, texts[path]) for path, name, _ in named),
-    )
+    return two_scripts("files", *(source_file(name, texts[path]) for path, name, _ in named), files=named)
 
 
 def source_name(path: str) -> str:

@@ -18,7 +18,7 @@ from vgpu_cfg.model.guests.training_modules import MonitoringModule
 from vgpu_cfg.model.verification import OF_PROGRAMS
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.dashboard import dashboard
-from vgpu_cfg.staging.rendering import Staged, StagingContext, render, secret_file, source_file
+from vgpu_cfg.staging.rendering import Staged, StagingContext, render, secret_file, source_file, two_scripts
 from vgpu_cfg.staging.runtimes import COMMANDS, container_files
 
 DCGM_PORT, NODE_PORT = 9400, 9100
@@ -84,20 +84,18 @@ def stage_monitoring(module: MonitoringModule, context: StagingContext) -> Stage
         (path, f"monitoring/{number}", mode) for number, (path, (_, mode)) in enumerate(files.items(), 1)
     ]
     units = [path.rsplit("/", 1)[1] for path in files if path.endswith((".service", ".timer"))]
-    words = {
-        "files": named,
+    return two_scripts(
+        "monitoring",
+        *(source_file(name, files[path][0]) for path, name, _ in named),
+        *secrets,
+        files=named,
         # What a timer starts is not held up by itself.
-        "started": [unit for unit in units if f"{unit.removesuffix('.service')}.timer" not in units],
-        "others": sorted(_UNITS - set(units)),
-        "reload": f"{_ETC}/prometheus.yml",
-        "role": module.role,
-        "secret": SECRET if secrets else "",
-        "password": f"{_ETC}/grafana-password",
-    }
-    return Staged(
-        check=render("monitoring.check.sh.j2", **words),
-        apply=render("monitoring.apply.sh.j2", **words),
-        files=(*(source_file(name, files[path][0]) for path, name, _ in named), *secrets),
+        started=[unit for unit in units if f"{unit.removesuffix('.service')}.timer" not in units],
+        others=sorted(_UNITS - set(units)),
+        reload=f"{_ETC}/prometheus.yml",
+        role=module.role,
+        secret=SECRET if secrets else "",
+        password=f"{_ETC}/grafana-password",
     )
 
 

@@ -16,7 +16,7 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import NetworkModule, TrafficModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.netplan import keyfile, link_file, network_config, nic_arguments
-from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, render, source_file
+from vgpu_cfg.staging.rendering import Staged, StagingContext, halves, render, source_file, two_scripts
 
 
 def stage_network(module: NetworkModule) -> Staged:
@@ -63,8 +63,4 @@ def stage_traffic(module: TrafficModule, context: StagingContext) -> Staged:
         source_file(name, render(template, **words))
         for (_, name, _), (template, _) in zip(named, TRAFFIC_FILES.values(), strict=True)
     ]
-    return Staged(
-        check=render("traffic.check.sh.j2", files=named),
-        apply=render("traffic.apply.sh.j2", files=named),
-        files=tuple(files),
-    )
+    return two_scripts("traffic", *files, files=named)

@@ -8,7 +8,7 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import SharedFolderModule
 from vgpu_cfg.model.plan_file.guest_values import check_folder
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.rendering import Staged, StagingContext, render, source_file
+from vgpu_cfg.staging.rendering import Staged, StagingContext, render, source_file, two_scripts
 
 EXPORTS = "/etc/exports.d/vgpu-cfg.exports"
 
@@ -28,11 +28,13 @@ def stage_shared_folder(module: SharedFolderModule, context: StagingContext) -> 
         f"/etc/systemd/system/{unit}.automount": render("shared.automount.j2", path=path),
     }
     named = [(target, f"shared/{number}", "644") for number, target in enumerate(files, 1)]
-    words = {"files": named, "unit": unit, "path": path, "server": server}
-    return Staged(
-        check=render("shared-client.check.sh.j2", **words),
-        apply=render("shared-client.apply.sh.j2", **words),
-        files=tuple(source_file(name, files[target]) for target, name, _ in named),
+    return two_scripts(
+        "shared-client",
+        *(source_file(name, files[target]) for target, name, _ in named),
+        files=named,
+        unit=unit,
+        path=path,
+        server=server,
     )
 
 
@@ -57,11 +59,11 @@ def _server(module: SharedFolderModule, path: str, vm: str) -> Staged:
     # In a container one works as root: to squash it would take the right to write away from all of them.
     options = "rw,sync,no_subtree_check,no_root_squash"
     line = f"{path} {' '.join(f'{client}({options})' for client in clients)}\n"
-    words = {"files": [(EXPORTS, "shared/exports", "644")], "path": path}
-    return Staged(
-        check=render("shared-server.check.sh.j2", **words),
-        apply=render("shared-server.apply.sh.j2", **words),
-        files=(source_file("shared/exports", line),),
+    return two_scripts(
+        "shared-server",
+        source_file("shared/exports", line),
+        files=[(EXPORTS, "shared/exports", "644")],
+        path=path,
     )
 
 

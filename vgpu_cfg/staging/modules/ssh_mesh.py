@@ -14,7 +14,7 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.guest import DERIVED
 from vgpu_cfg.model.guests.training_modules import MeshPeer, SshMeshModule, WorkerModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.rendering import Staged, StagingContext, render, secret_file, source_file
+from vgpu_cfg.staging.rendering import Staged, StagingContext, render, secret_file, source_file, two_scripts
 
 FOLDER = "/etc/vgpu-cfg/mesh"
 
@@ -72,18 +72,15 @@ def stage_ssh_mesh(module: SshMeshModule, context: StagingContext) -> Staged:
         ]
         public, private = {HOST_KEY_PUBLIC: "644", **public}, ["host_key", "id"]
     files.append(secret_file("mesh-id", mesh.private))
-    words = {
-        "public": public,
-        "private": private,
-        "user": user,
-        "unit": UNIT,
-        "on_guest": on_guest,
-        "own_keys": () if is_derived else HOST_KEYS,
-    }
-    return Staged(
-        check=render("ssh-mesh.check.sh.j2", **words),
-        apply=render("ssh-mesh.apply.sh.j2", **words),
-        files=tuple(files),
+    return two_scripts(
+        "ssh-mesh",
+        *files,
+        public=public,
+        private=private,
+        user=user,
+        unit=UNIT,
+        on_guest=on_guest,
+        own_keys=() if is_derived else HOST_KEYS,
     )
 
 
