@@ -176,8 +176,6 @@ class Scheduler:
             return True
         if isinstance(change, ResumeTraining):
             return not any(self._index[need] in self._unmet for need in change.needs)
-        if change.subject.kind != "vm":
-            return False
         own = [one for one in self._changes if one.subject == change.subject]
         is_off = any(isinstance(one, PowerOffVm) and self._index[one.id] not in self._unmet for one in own)
         return is_off and any(isinstance(one, PowerOnVm) for one in own)

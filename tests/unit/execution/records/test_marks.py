@@ -37,6 +37,7 @@ def test_a_mark_is_written_changed_and_cleared_when_nothing_is_owed() -> None:
         "sets ats",
         server.time,
     )
+    assert mark.run == undisputed().holder.run != ""
     marks.keep("host-1", maintenance=False, reason="", opened_ssh=False)
     assert server.host("esx-01").mark is None
     assert marks.items() == ()

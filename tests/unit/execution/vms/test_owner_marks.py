@@ -172,6 +172,16 @@ def test_a_vm_whose_instance_uuid_was_changed_since_is_not_deleted() -> None:
     assert server.calls == []
 
 
+def test_a_vm_with_another_instance_uuid_than_planned_is_not_deleted() -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7")
+    report, _ = run(server, destroy("hvd-01", "vm-7", instance_uuid=OTHER_ID))
+    assert f"its instance UUID is {uuid_of('vm-7')}, not {OTHER_ID}" in report.outcomes[0].message
+    assert server.calls == []
+    report, _ = run(server, destroy("hvd-01", "vm-7", instance_uuid=uuid_of("vm-7").upper()))
+    assert statuses(report) == {"destroy hvd-01": "done"}
+
+
 def test_a_vm_of_the_plan_under_its_former_name_is_deleted() -> None:
     server = estate()
     server.add_vm("hvd-01", "vm-7", marked("hvd-01", "vm-7", plan="former"), host_moid="host-1")
