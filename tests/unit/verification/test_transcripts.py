@@ -199,6 +199,17 @@ def of_all_licences(scene: Scene) -> None:
     scene.hosts[0] = replace(scene.hosts[0], licence_of_all=True)
 
 
+def set_up(state: str) -> Callable[[Scene], None]:
+    """Return a change by which the setup of both guests is not over."""
+
+    def change(scene: Scene) -> None:
+        for name, view in scene.views.items():
+            report = report_of(view.spec).replace('"state":"done"', f'"state":"{state}"', 1)
+            scene.answer("cat", REPORT_FILE, by=report, of=name)
+
+    return change
+
+
 def without_rates(scene: Scene) -> None:
     """Let neither port nor catalog list a NIC's maximum speed."""
     for name in scene.views:
@@ -218,6 +229,7 @@ FAULTS: dict[str, Callable[[Scene], object]] = {
     "the host's programs print rubbish": on_the_host(answer=ShellResult(status=0, stdout=RUBBISH)),
     "the host's licenses of all VMs": both(on_the_host(), of_all_licences),
     "the host shows a VM without a license": both(on_the_host(licence="Unlicensed"), of_all_licences),
+    **{f"the guest's setup is {state}": set_up(state) for state in ("running", "reboot", "hand", "failed")},
     "the worker is masked": answers(*ENABLED, by="masked\n"),
     "a NIC of unknown speed has fewer lanes": both(
         answers(*LINK, by=PCIE.replace(":16\n", ":4\n", 1)),
