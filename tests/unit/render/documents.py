@@ -33,7 +33,14 @@ from vgpu_cfg.render.data import history
 from vgpu_cfg.render.data import pool as pool_documents
 from vgpu_cfg.render.data.documents import several_data
 from vgpu_cfg.render.data.format import error_data
-from vgpu_cfg.render.data.upkeep import absence_data, clean_data, trial_data, upgrade_data
+from vgpu_cfg.render.data.upkeep import (
+    absence_data,
+    clean_data,
+    health_data,
+    ours_data,
+    trial_data,
+    upgrade_data,
+)
 from vgpu_cfg.render.data.verification import (
     branch_plan_data,
     verification_data,
@@ -212,6 +219,9 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "size-framebuffer.json": lambda: as_json(pool_documents.size_data(None, 4, pool_displays.PARTS)),
     "room.json": lambda: as_json(pool_documents.room_data(pool_displays.ROOM, ("gpu",), SERVER)),
     "several.json": lambda: as_json(several_data(pool_displays.SEVERAL, [{"kind": "pool"}, {}, None, None])),
+    "health.json": lambda: as_json(
+        [health_data(work_displays.HEALTH, work_displays.ILL), ours_data(work_displays.OURS)]
+    ),
     "trial.json": lambda: as_json(
         [
             trial_data(work_displays.OUTLINE, work_displays.TRIED, work_displays.REMAINING),

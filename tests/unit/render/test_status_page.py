@@ -38,6 +38,12 @@ def test_a_value_is_told_with_who_changed_it_and_when_or_why_nobody_knows() -> N
     assert [one["what"] for one in differences] == ["cpus", "power"]
 
 
+def test_a_plan_in_sync_says_so_once() -> None:
+    view = view_status(plan_of("in-sync"), inventory_of("in-sync"))
+    page = render_status_page(view, status_data(view))
+    assert '<p class="value">in sync</p><p class="what"></p>' in page
+
+
 def test_a_hostile_name_is_text_in_the_page_and_whole_in_its_data() -> None:
     bad = Difference(subject=Subject(kind="vm", name=HOSTILE), what=HOSTILE, found=HOSTILE, by=HOSTILE)
     page, data = page_of(bad)

@@ -5,24 +5,33 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from tests.plans.estate import make_inventory
+from tests.plans.planned import inventory_of
 from tests.unit.render import samples
 from tests.unit.render.display import Display
 from tests.unit.render.pool_displays import POOL
+from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.knowledge.health_rules import RULES
 from vgpu_cfg.model.choices import UseBy
+from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.locks import Freeze, KeptFreeze, Lock, LockHolder, LockName, Locks
 from vgpu_cfg.model.reservations import Spare
+from vgpu_cfg.model.runs import RunEntry, RunResult
 from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.model.verification import Sign, Watch, Watched
+from vgpu_cfg.planning.doctor.examine import examine
+from vgpu_cfg.planning.doctor.ours import Ran, look_around
 from vgpu_cfg.planning.doctor.trials import Left, Outline, Step, TrialMark, experiments_of
 from vgpu_cfg.planning.doctor.tried import Tried
 from vgpu_cfg.planning.pool.spare import ClusterSpare
 from vgpu_cfg.planning.pool.use import UseRow
 from vgpu_cfg.planning.upgrade.assess import AffectedHost, AffectedVm, Assessment, Fate, First, Target
 from vgpu_cfg.planning.upgrade.waves import Played, Times, Wave, make_waves
+from vgpu_cfg.planning.upkeep.absence import think_away
+from vgpu_cfg.planning.upkeep.targets import away_of
 from vgpu_cfg.render.layout.most import ALL
-from vgpu_cfg.render.text.doctor import render_left, render_outline, render_tried
-from vgpu_cfg.render.text.estate.upgrade import render_rehearsal, render_upgrade
+from vgpu_cfg.render.text.doctor import render_health, render_left, render_ours, render_outline, render_tried
+from vgpu_cfg.render.text.estate.upgrade import render_absence, render_rehearsal, render_upgrade
 from vgpu_cfg.render.text.pool.use import render_use
 from vgpu_cfg.render.text.run.history import render_freezes, render_thawed
 from vgpu_cfg.render.text.verification import render_watch
@@ -204,7 +213,42 @@ def use(width: int) -> list[Text]:
     return [*render_use(POOL, table, width), *render_use(POOL, table, width, most=ALL)]
 
 
+ILL = inventory_of("lost-host-beside-a-change")
+HEALTH = examine(ILL, load_catalog(), ("--server", SERVER))
+STARTED = RunEntry(run="r1", at=NOW, command="apply", plan="demo", result=RunResult.FAILED, user="jo")
+RAN = Ran(STARTED, before(5), before(4), ("Sat 22:00",))
+OURS = look_around(ILL, load_catalog(), (RAN,), ("--server", SERVER), ("no journal of r1 was found",))
+SOUND = look_around(inventory_of("orphan-stays"), load_catalog(), (RAN,), ("--server", SERVER), ())
+A100, L40S = (
+    {"board": board, "pci": f"0000:{bus}:00.0", "node": 0} for board, bus in (("A100", 21), ("L40S", 22))
+)
+RUNS = {"host": "esx-01", "gpus": ["grid_a100-10c"], "on": [A100["pci"]], "memory_gib": 16, "migrates": True}
+AWAY = make_inventory(
+    {
+        "hosts": {"esx-01": {"gpus": [A100, L40S]}, "esx-02": {"gpus": [A100]}},
+        "vms": {"a": RUNS, "b": RUNS | {"gpus": ["nvidia_l40s-48c"], "on": [L40S["pci"]]}},
+    }
+)
+
+
+def ours(width: int) -> list[Text]:
+    return [
+        line for found in (OURS, SOUND) for line in render_ours(found, width, next_command="vgpu-cfg plan")
+    ]
+
+
+def absences(width: int) -> list[Text]:
+    """Think away the host of a VM, and its cluster."""
+    desired = DesiredPlan(name="fit", vcenter=SERVER)
+    ways = [away_of(word, AWAY) for word in (f"host:{AWAY.hosts[0].name}", "cluster:gpu")]
+    found = [think_away(way, AWAY, load_catalog(), desired) for way in ways]
+    return [line for one in found for line in render_absence(one, SERVER, width)]
+
+
 DISPLAYS: dict[str, Display] = {
+    "health": lambda width: render_health(HEALTH, SERVER, width),
+    "status-without-plan": ours,
+    "absences": absences,
     "trial": lambda width: [*render_outline(OUTLINE, width), *render_tried(TRIED, width)],
     "trial-left": lambda width: [*render_left(LEFT, LEFT[:1], width), *render_left((), (), width)],
     "watch": lambda width: render_watch(WATCH, width),
