@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from vgpu_cfg.planning.pool.gpus import most_that
+from vgpu_cfg.planning.pool.quotas import most_that
 
 
 def asked(answer: int, most: int, guess: int) -> tuple[int, list[int]]:

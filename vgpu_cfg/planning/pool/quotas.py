@@ -33,7 +33,6 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.planning.placement.host_state import Fit
-from vgpu_cfg.planning.pool.gpus import most_that
 from vgpu_cfg.planning.pool.use import OWNER_ATTRIBUTE, owner_of
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
@@ -142,6 +141,27 @@ def share_rooms(
         if concerned and _use(share, _within(quotas, copies(most))).held:
             now = _use(share, members[share.holder])
             yield ShareRoom(now, most_that(partial(passes, now), most))
+
+
+def most_that(passes: Callable[[int], bool], most: int, guess: int = 0) -> int:
+    """Return the largest count up to `most` that passes; none does always.
+
+    It is looked for around a `guess`, in steps that double, then in between: a good one takes two questions.
+    """
+    low, high, step = 0, min(guess, most), 1
+    while high > low and not passes(high):
+        most, high, step = high - 1, max(low, high - step), 2 * step
+    low, high, step = high, high + 1, 1
+    while high <= most and passes(high):
+        low, high, step = high, high + step, 2 * step
+    high = min(high, most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if passes(middle):
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 @dataclass(frozen=True, slots=True)

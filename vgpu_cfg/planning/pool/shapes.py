@@ -25,8 +25,7 @@ from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.pool.fit import HostFit, how_many
-from vgpu_cfg.planning.pool.gpus import most_that
-from vgpu_cfg.planning.pool.quotas import Held, HoldingReader, HoldingVm, ShareRoom, share_rooms
+from vgpu_cfg.planning.pool.quotas import Held, HoldingReader, HoldingVm, ShareRoom, most_that, share_rooms
 from vgpu_cfg.planning.pool.reservations import (
     Booking,
     EstateGpus,
