@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.unit.planning.desired_plans import plan_for
+from tests.unit.planning.desired_plans import plan_for, vm
 from tests.unit.planning.hosts.plans import SHELL, estate, host, wanted
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredVm, ScratchSource
@@ -14,7 +14,7 @@ from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan_file import AccessEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access
+from vgpu_cfg.planning.hosts.needed import driver_hosts, needed_facts, shell_access
 
 CATALOG = load_catalog()
 ALWAYS = {FactGroup.BASE, FactGroup.OWNERS}
@@ -80,3 +80,32 @@ def test_a_plan_without_hosts_needs_nothing() -> None:
 def test_the_shell_is_reached_as_the_entry_says() -> None:
     access = shell_access(wanted(access=SHELL), estate(host()), CATALOG)
     assert access["host-esx-01"].ssh == "open-and-close"
+
+
+GUEST = {"host_name": "a", "driver": {}}
+LAB = estate(
+    host(profiles=["grid_a100-10c"]),
+    host(gpus=[{"board": "L40S", "pci": "0000:21:00.0"}]),
+    host(cluster="lab"),
+    host(gpus=[]),
+    clusters={"gpu": {}, "lab": {}},
+)
+
+
+@pytest.mark.parametrize(
+    ("asking", "expected"),
+    [
+        (vm("a", "grid_a100-10c"), []),
+        (vm("a", "grid_a100-20c"), ["esx-01"]),
+        (vm("a", "grid_a100-20c", clusters=()), ["esx-01"]),
+        (vm("a", "nvidia_l40s-24c"), []),
+        (vm("a", "grid_a100-10c", guest=GUEST), ["esx-01"]),
+        (vm("a", "grid_a100-10c", guest=GUEST, clusters=("lab",)), ["esx-03"]),
+        (vm("a", "grid_a100-10c", guest=GUEST, clusters=()), ["esx-01", "esx-03"]),
+        (vm("a", guest=GUEST), []),
+    ],
+    ids=["offered", "not offered", "on any cluster", "another board", "guest", "of lab", "of both", "no GPU"],
+)
+def test_the_driver_is_read_of_hosts_where_it_decides_on_vms(asking: DesiredVm, expected: list[str]) -> None:
+    found = driver_hosts(plan_for(asking), LAB, load_catalog())
+    assert [moid.removeprefix("host-") for moid in found] == expected
