@@ -14,6 +14,7 @@ from vgpu_cfg.lab import estate_names
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import SILENT_AFTER, KeptFreeze, Lock, LockHolder, LockName, Locks
 from vgpu_cfg.model.observed.cordon import Cordon, MaintenanceEntry
+from vgpu_cfg.model.observed.drs import ClusterRule
 from vgpu_cfg.model.observed.host_facts import HostFacts, HostMark
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import OwnerMark, PowerState
@@ -162,3 +163,18 @@ def test_hundreds_of_hosts_fit_one_screen(width: int, several: bool) -> None:
     assert len(ours.ailments) >= 300
     assert len(render_ours(ours, width, next_command="")) <= 50
     assert len(render_ours(ours, width, next_command="", with_all=True)) > 300
+
+
+def test_a_rule_outlives_the_vms_of_its_plan() -> None:
+    observed = read("two-a100")
+    first, *others = observed.clusters
+    rules = tuple(
+        ClusterRule(key=7, name=name, kind="affinity", is_enabled=True, is_mandatory=True, vm_moids=())
+        for name in ("vgpu-cfg:gone:apart", "made by hand")
+    )
+    clusters = (first.model_copy(update={"rules": rules}), *others)
+    found = ours_of(observed.model_copy(update={"clusters": clusters})).ailments
+    (left,) = (one for one in found if one.kind is Kind.RULE_LEFT)
+    assert (left.subject, left.owner) == (f"cluster:{first.name}", "plan gone")
+    assert left.says == "rule vgpu-cfg:gone:apart"
+    assert left.command == f"govc cluster.rule.info -cluster {first.name} -name vgpu-cfg:gone:apart"
