@@ -49,6 +49,30 @@ def test_a_key_is_added_to_its_item_and_comments_stay() -> None:
     assert "# the biologists first" in after
 
 
+OWN_FORM = """\
+version:   1
+vms:
+- name: "bio"   # first
+  cpus: 2
+- name: chem
+  gpus: [a,
+    b]
+"""
+
+
+@pytest.mark.parametrize(
+    ("edits", "old", "new"),
+    [
+        ([Edit(("vms", 0, "memory"), "4GiB")], "cpus: 2\n", "cpus: 2\n  memory: 4GiB\n"),
+        ([Edit(("vms", 0, "name"), "zoo")], '"bio"   #', '"zoo"   #'),
+        ([Edit(("name",), "x")], "    b]\n", "    b]\nname: x\n"),
+    ],
+    ids=["a key in the middle", "a value", "a section"],
+)
+def test_other_lines_keep_a_form_that_no_dump_has(edits: list[Edit], old: str, new: str) -> None:
+    assert edited(OWN_FORM, edits) == OWN_FORM.replace(old, new)
+
+
 def test_none_takes_a_key_away() -> None:
     after = edited(PLAN, [Edit(("vms", 1, "gpus"))])
     assert data(after)["vms"][1] == {"name": "chem"}

@@ -30,8 +30,15 @@ def test_gpus_that_are_joined_over_others_are_no_peers(count: int, peers: int) -
     assert all(found.nvlinks(one, other) for one, other in combinations(best, 2))
 
 
-def test_a_chain_of_three_has_two_peers() -> None:
-    rows = {"GPU0": "X NV4 SYS", "GPU1": "NV4 X NV4", "GPU2": "SYS NV4 X"}
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"GPU0": "X NV4 SYS", "GPU1": "NV4 X NV4", "GPU2": "SYS NV4 X"},
+        {"GPU0": "X NV4 NV4", "GPU1": "NV4 X SYS", "GPU2": "NV4 SYS X"},
+    ],
+    ids=["a chain", "a star"],
+)
+def test_of_equal_groups_the_first_are_peers(rows: dict[str, str]) -> None:
     text = "\n".join(["GPU0 GPU1 GPU2", *(f"{gpu} {row}" for gpu, row in rows.items())])
     assert parse_topology(text).peers(3) == ("GPU0", "GPU1")
 
