@@ -8,7 +8,14 @@ import pytest
 
 from vgpu_cfg.model.guests.base import Description, ModuleBase
 from vgpu_cfg.model.guests.guest import clashes
-from vgpu_cfg.model.guests.training_modules import ImageModule, RankModule
+from vgpu_cfg.model.guests.training_modules import (
+    ImageModule,
+    LauncherModule,
+    MonitoringModule,
+    RankModule,
+    ScrapeTarget,
+    TrainWorker,
+)
 
 OURS: dict[str, Any] = {
     "timezone": "UTC",
@@ -48,6 +55,17 @@ def test_own_user_data_may_not_contradict(
 @pytest.mark.parametrize(
     ("module", "words", "by_hand"),
     [
+        (
+            LauncherModule(workers=(TrainWorker(name="a", slots=2), TrainWorker(name="b"))),
+            "`train` over 2 workers, 3 slots",
+            "write a host file (a slots=2, b slots=1), and start",
+        ),
+        (
+            MonitoringModule(role="server", targets=(ScrapeTarget(vm="a", address="10.0.0.1", port=9400),)),
+            "Prometheus and Grafana",
+            "with the targets 10.0.0.1:9400",
+        ),
+        (MonitoringModule(role="exporter"), "dcgm exporter", "run the dcgm exporter as a service"),
         (RankModule(), "ranks", "through /opt/vgpu-cfg/rank, with no variables"),
         (RankModule(environment={"B": "2", "A": "1"}), "ranks with 2 variables", "rank, with A=1 B=2"),
         (RankModule(environment={"A": "1"}), "ranks with 1 variable", "rank, with A=1"),

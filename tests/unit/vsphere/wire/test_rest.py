@@ -13,11 +13,12 @@ from vgpu_cfg.errors import (
     NotOffered,
     NotPermitted,
     NotSent,
+    TooMuch,
     Unreachable,
     VCenterError,
 )
 from vgpu_cfg.vsphere.wire.outage import Outage
-from vgpu_cfg.vsphere.wire.rest import SESSION_HEADER, RestClient, basic, signed
+from vgpu_cfg.vsphere.wire.rest import MOST_ASKED, SESSION_HEADER, RestClient, basic, ids_of, signed
 
 LOGIN = (200, b'{"value": "t-1"}')
 WORDS = {"type": "com.vmware.vapi.std.errors.x", "value": {"messages": [{"default_message": "No  such"}]}}
@@ -139,3 +140,18 @@ def test_who_cannot_be_logged_out_is_no_trouble() -> None:
 
 def test_a_token_is_packed_as_it_is_expected() -> None:
     assert signed("<a/>").startswith('SIGN token="H4sI')
+
+
+def test_ids_are_texts_in_order_and_not_too_many() -> None:
+    assert ids_of(["b", "a", 7], "reading tags", "vc") == ["7", "a", "b"]
+    assert ids_of(None, "reading tags", "vc") == []
+    assert len(ids_of([str(number) for number in range(MOST_ASKED)], "reading tags", "vc")) == MOST_ASKED
+    with pytest.raises(TooMuch, match=f"^reading tags: {MOST_ASKED + 1} found; the limit is {MOST_ASKED}$"):
+        ids_of(["x"] * (MOST_ASKED + 1), "reading tags", "vc")
+
+
+@pytest.mark.parametrize("answer", [{"value": 1}, "text", 7])
+def test_an_answer_of_another_shape_is_not_read(answer: object) -> None:
+    with pytest.raises(VCenterError, match="reading tags: cannot read the response") as caught:
+        ids_of(answer, "reading tags", "vc")
+    assert caught.value.subject == "vc"
