@@ -46,7 +46,7 @@ _P = "planning/"
 _SELECT, _SITE = f"{_P}host_settings/resolved_host.py", f"{_P}estate/site.py"
 _OWNERSHIP, _PROTECTION = f"{_P}estate/ownership.py", f"{_P}estate/protection.py"
 _DESTROY, _EXPIRY, _IMPORT = (f"{_P}vms/{name}.py" for name in ("destroy", "expiry", "ownership"))
-_ORPHANS, _UPKEEP = f"{_P}estate/deletions.py", f"{_P}upkeep/targets.py"
+_ORPHANS, _UPKEEP = f"{_P}estate/protection.py", f"{_P}upkeep/targets.py"
 _RESOLVER, _DRAIN = f"{_P}vms/lookup/vm_resolver.py", f"{_P}upkeep/drain.py"
 _WINDOWS, _VM = "execution/run/scheduler.py", "model/observed/vm.py"
 _STRANGERS = "test_a_vm_of_another_owner_is_not_deleted"
@@ -391,7 +391,7 @@ GUARDS = (
     ),
     Guard(
         "--allow-destroy",
-        f"{_P}estate/deletions.py",
+        f"{_P}estate/protection.py",
         "    if options.allow_destroy:\n        message",
         "    if options.allow_destroy > count:\n        message",
         "test_a_number_too_small_says_no_to_few_deletions_too",

@@ -20,7 +20,7 @@ from vgpu_cfg.cli import labs
 from vgpu_cfg.errors import CertificateRejected, Interrupted
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.settings.connection import LAB_PASSWORD, Connection
-from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.settings.environment import state_folder
 from vgpu_cfg.vsphere.wire.outage import Outage
 
 if TYPE_CHECKING:

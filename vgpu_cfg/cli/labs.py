@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import HostShellError, NotFound, Unreachable, UnsafePlan
 from vgpu_cfg.settings.connection import LAB_ADDRESS, LAB_PASSWORD, LAB_PORT, LAB_USER, Connection
-from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.settings.environment import state_folder
 from vgpu_cfg.settings.variables import lab_settings
 from vgpu_cfg.shells.channel import opened
 

@@ -34,7 +34,6 @@ from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.canaries import plan_canaries
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.topology import Topologies
-from vgpu_cfg.planning.estate.deletions import orphans_to_delete, refuse_many_deletions, report_orphans
 from vgpu_cfg.planning.estate.down_hosts import can_go, report_all_left
 from vgpu_cfg.planning.estate.named import meant_at, split
 from vgpu_cfg.planning.estate.ownership import (
@@ -44,6 +43,7 @@ from vgpu_cfg.planning.estate.ownership import (
     marked_moids,
     others_moids,
 )
+from vgpu_cfg.planning.estate.protection import orphans_to_delete, refuse_many_deletions, report_orphans
 from vgpu_cfg.planning.estate.site import Site, check_networks, with_own_networks
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import (

@@ -26,9 +26,8 @@ from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.model.plan_file.values import parse_secret
 from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.model.ranges import is_glob
-from vgpu_cfg.settings.environment import keep_from_others
+from vgpu_cfg.settings.environment import APP_NAME, config_file, keep_from_others
 from vgpu_cfg.settings.flags import ConnectionFlags
-from vgpu_cfg.settings.folders import APP_NAME, config_file
 from vgpu_cfg.settings.secrets import ask_password, read_keyring, resolve_reference
 from vgpu_cfg.settings.variables import read_variables
 

@@ -10,7 +10,7 @@ from typing import Literal
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.settings.connection import read_config
-from vgpu_cfg.settings.folders import config_file
+from vgpu_cfg.settings.environment import config_file
 from vgpu_cfg.settings.variables import read_variables
 
 _PORT = 514

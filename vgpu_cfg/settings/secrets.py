@@ -25,8 +25,7 @@ from vgpu_cfg.documents import MOST_FILE_BYTES, OpenToOthersError, read_bytes, r
 from vgpu_cfg.errors import LoginFailed
 from vgpu_cfg.model.plan_values import SecretReference
 from vgpu_cfg.model.wording import shown
-from vgpu_cfg.settings.environment import keep_from_others, others_environment
-from vgpu_cfg.settings.folders import APP_NAME
+from vgpu_cfg.settings.environment import APP_NAME, keep_from_others, others_environment
 
 if TYPE_CHECKING:
     from pyrage import ssh, x25519

@@ -22,7 +22,7 @@ from vgpu_cfg.planning.drift import POWER, differences_of
 from vgpu_cfg.planning.estate.ownership import own_vms
 from vgpu_cfg.planning.exporting.vm_keys import KEY_OF_DEVICE, Names, in_order, vm_keys
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.vms.lookup.own_devices import device_names
+from vgpu_cfg.planning.vms.lookup.wanted import device_names
 from vgpu_cfg.planning.vms.settings.edits import current
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS, vm_setting
 from vgpu_cfg.suggestions.candidate import Candidate, PlanSource, Trial, attempt

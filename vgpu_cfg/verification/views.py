@@ -41,7 +41,7 @@ from vgpu_cfg.model.verification import CheckResult, Thresholds
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.planning.estate.devices import as_detail, recorded_others
 from vgpu_cfg.planning.estate.ownership import own_vms
-from vgpu_cfg.planning.vms.lookup.own_devices import own_gpus
+from vgpu_cfg.planning.vms.lookup.wanted import own_gpus
 from vgpu_cfg.verification.learned import Learned, RdmaNic
 
 HOST_OWNED = ("sriov", "pvrdma")

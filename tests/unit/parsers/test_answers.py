@@ -9,17 +9,18 @@ from vgpu_cfg.parsers.allreduce import AllReduce, is_direct, parse_nccl_tests, p
 from vgpu_cfg.parsers.esxcli_xml import parse_records
 from vgpu_cfg.parsers.frameworks import Mpi, NcclSettings, parse_mpirun, parse_nccl_settings
 from vgpu_cfg.parsers.guest_system import (
+    PciFunction,
     Room,
     Tracking,
     bus_of,
     is_read_only,
     parse_guest_work,
     parse_interfaces,
+    parse_lspci,
     parse_room,
     parse_timedatectl,
     parse_tracking,
 )
-from vgpu_cfg.parsers.lspci import PciFunction, parse_lspci
 from vgpu_cfg.parsers.metrics import gpus_in_metrics, names_in_metrics, parse_up
 from vgpu_cfg.parsers.nvidia.gpu_health import parse_health
 from vgpu_cfg.parsers.nvidia.tree import tree_of

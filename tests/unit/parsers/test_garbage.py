@@ -17,13 +17,13 @@ from vgpu_cfg.parsers.guest_system import (
     parse_active,
     parse_check_build,
     parse_interfaces,
+    parse_lspci,
     parse_modules,
     parse_room,
     parse_time,
     parse_timedatectl,
     parse_tracking,
 )
-from vgpu_cfg.parsers.lspci import parse_lspci
 from vgpu_cfg.parsers.metrics import gpus_in_metrics, names_in_metrics, parse_up
 from vgpu_cfg.parsers.nvidia.gpu_health import parse_health
 from vgpu_cfg.parsers.nvidia.guest_gpus import parse_guest_query, parse_listed

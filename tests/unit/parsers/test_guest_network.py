@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.parsers.printed import printed
-from vgpu_cfg.parsers.guest_system import parse_interfaces
-from vgpu_cfg.parsers.lspci import parse_lspci
+from vgpu_cfg.parsers.guest_system import parse_interfaces, parse_lspci
 from vgpu_cfg.parsers.rdma.devices import parse_devinfo, parse_show_gids, parse_sysfs_gids
 from vgpu_cfg.parsers.rdma.settings import parse_qos, parse_rate, parse_traffic_class
 from vgpu_cfg.parsers.text import ToolFailed, UnreadableOutput

@@ -23,7 +23,7 @@ from vgpu_cfg.planning.capacity.nic_needs import NicKind
 from vgpu_cfg.planning.vms.devices import compare_functions, compare_gpus
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 from vgpu_cfg.planning.vms.lookup.moving import why_tied
-from vgpu_cfg.planning.vms.lookup.own_devices import (
+from vgpu_cfg.planning.vms.lookup.wanted import (
     going_groups,
     has_wanted_functions,
     has_wanted_gpus,

@@ -29,8 +29,7 @@ from vgpu_cfg.model.observed.vm import (
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.vms.devices import compare_disks, compare_gpus, compare_nics
-from vgpu_cfg.planning.vms.lookup.own_devices import effective_gpus, has_wanted_gpus
-from vgpu_cfg.planning.vms.lookup.wanted import WantedGpu, WantedNic
+from vgpu_cfg.planning.vms.lookup.wanted import WantedGpu, WantedNic, effective_gpus, has_wanted_gpus
 
 
 def vm(*profiles: str, passthrough: tuple[PassthroughDevice, ...] = (), **extra: str) -> VmDetail:

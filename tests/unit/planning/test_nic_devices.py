@@ -22,8 +22,7 @@ from vgpu_cfg.planning.capacity.nic_needs import NicNeed, NicStock
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.checks.nic_checks import check_bound, check_functions
 from vgpu_cfg.planning.vms.devices import compare_functions, plan_functions
-from vgpu_cfg.planning.vms.lookup.own_devices import has_wanted_functions, nic_needs
-from vgpu_cfg.planning.vms.lookup.wanted import WantedFunction, WantedNic
+from vgpu_cfg.planning.vms.lookup.wanted import WantedFunction, WantedNic, has_wanted_functions, nic_needs
 
 LAN = NicBacking(network_moid="network-1", network_name="roce-111")
 OTHER = NicBacking(network_moid="network-2", network_name="roce-112")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.settings.folders import config_file, state_folder
+from vgpu_cfg.settings.environment import config_file, state_folder
 from vgpu_cfg.settings.variables import LabSettings, lab_settings, remember_days
 
 

@@ -25,8 +25,8 @@ from vgpu_cfg.cli.options.shared import (
 )
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.model.choices import Occasion
+from vgpu_cfg.settings.environment import state_folder
 from vgpu_cfg.settings.flags import ConnectionFlags
-from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,8 +22,8 @@ from vgpu_cfg.model.frozen import moment_of
 from vgpu_cfg.model.locks import MOST_SIGNS, Freeze, KeptFreeze
 from vgpu_cfg.model.runs import RunEntry, RunResult
 from vgpu_cfg.settings.connection import resolve_connection
+from vgpu_cfg.settings.environment import state_folder
 from vgpu_cfg.settings.flags import ConnectionFlags
-from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate

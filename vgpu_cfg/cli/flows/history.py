@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import NotFound, VCenterError
 from vgpu_cfg.settings.connection import Connection, resolve_connection
-from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.settings.environment import state_folder
 from vgpu_cfg.settings.journals import journal_settings
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.upgrade.assess import Fate
 from vgpu_cfg.planning.upgrade.waves import Played, Times, letters, make_waves, plan_files, times_of
-from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.settings.environment import state_folder
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.report import Event

@@ -23,7 +23,7 @@ from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, append_whole, make_priv
 from vgpu_cfg.errors import DocumentError, DocumentFault, Locked
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.verification import Baseline, PastRun, Verification, WatchMemory
-from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.settings.environment import state_folder
 
 KIND, RUN_KIND, FORMAT = "verify-baseline", "verify-run", 1
 MOST_RUNS = 50

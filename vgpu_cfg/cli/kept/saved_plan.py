@@ -12,7 +12,7 @@ from vgpu_cfg.cli.kept.whole_file import write_whole
 from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
 from vgpu_cfg.model.wording import as_json
-from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.settings.environment import state_folder
 from vgpu_cfg.settings.journals import journal_settings
 
 if TYPE_CHECKING:

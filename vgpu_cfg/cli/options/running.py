@@ -157,7 +157,7 @@ def refuse_unstated(connection: Connection, occasion: Occasion) -> None:
 
     Every context of the server counts, however it was named. To be called before anything is read.
     """
-    from vgpu_cfg.settings.folders import config_file
+    from vgpu_cfg.settings.environment import config_file
 
     for context in connection.requiring:
         asked = f"the context {context.name} in {config_file()}"

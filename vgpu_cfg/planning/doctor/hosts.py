@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 
-from vgpu_cfg.catalog.driver_branches import DriverBranch, load_driver_branches
+from vgpu_cfg.catalog.version_pairs import DriverBranch, load_driver_branches
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Gpu, Host
 from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm, VmDetail

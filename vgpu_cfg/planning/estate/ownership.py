@@ -1,18 +1,12 @@
-"""Which VMs are this plan's own, and which only look so.
+"""What of an estate is this plan's own: its VMs, under the plan file's names, and its reservation.
 
 A VM is owned when its owner mark shows it: the mark names the plan by its id, and the VM by its instance
 UUID. A clone inherits the mark of its source, with an instance UUID that is not its own. Later names and
 folders of the VM change nothing about that; they decide only if the mark holds no id, as those of version
-0.1.0. VMs that are not owned are never touched.
+0.1.0. VMs that are not owned are never touched. A name of `moved` in a mark means the one that the plan file
+has now.
 
 An inventory comes here `as_named`: the plan's VMs are under the names that the plan file has for them.
-
-Which VMs of an estate are a plan's own, as planning sees it, and how it looks with more of them.
-
-By which name a plan knows its VMs, whatever vCenter calls them: the one in their owner marks.
-
-A mark with the plan's id and the VM's own instance UUID proves its owner; later names prove nothing. A name
-of `moved` in a mark means the one that the plan file has now.
 
 Belief: extra-config-is-copied, instance-uuid-is-unique, restored-vm-keeps-instance-uuid,
 identity-survives-rename-and-move.
@@ -25,11 +19,13 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from shlex import quote
 
-from vgpu_cfg.changes.values import Subject
+from vgpu_cfg.changes.change import Change, SetReservation
+from vgpu_cfg.changes.values import Edit, Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
+from vgpu_cfg.model.reservations import KeptReservation, Reservation
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.devices import all_devices, as_imported_disks
 from vgpu_cfg.planning.estate.site import Site
@@ -309,3 +305,42 @@ def _name_of(vm: Vm, desired: DesiredPlan) -> str:
     if mark is None or not (mark.id or mark.vm == vm.name):
         return vm.name
     return desired.moved.get(mark.vm, mark.vm)
+
+
+ALARM = "alarm description"
+"""The leaf of the request that holds a reservation."""
+
+
+def change_of_reservation(
+    desired: DesiredPlan,
+    own: KeptReservation | None,
+    wanted: Reservation | None,
+    needs: Iterable[Change] = (),
+) -> SetReservation:
+    """Return the change from a plan's present reservation to the wanted one, None for nothing."""
+    edit = edit_of_reservation(own.reservation if own is not None else None, wanted)
+    return SetReservation(
+        id="release the reservation" if wanted is None else "reserve GPUs",
+        subject=Subject(kind="plan", name=desired.name),
+        edits=(edit,),
+        needs=tuple(change.id for change in needs),
+        reservation=wanted,
+        alarm=own.moid if own is not None else "",
+    )
+
+
+def edit_of_reservation(before: Reservation | None, after: Reservation | None) -> Edit:
+    """Return the reservation before and after, None for nothing."""
+    return Edit(
+        key="reserved",
+        before=before.words if before is not None else None,
+        after=after.words if after is not None else None,
+        sets={ALARM: after.text} if after is not None else {},
+    )
+
+
+def give_back(desired: DesiredPlan, observed: Inventory, needs: Iterable[Change]) -> tuple[Change, ...]:
+    """Return the change that removes a plan's reservation, if it has one."""
+    kept = observed.reservations
+    own = kept.of_plan(desired.identity) if kept is not None else None
+    return (change_of_reservation(desired, own, None, needs),) if own is not None else ()

@@ -39,7 +39,7 @@ from vgpu_cfg.planning.exporting.lines import Content, lift, lines_of, with_find
 from vgpu_cfg.planning.exporting.selection import Choice, choose, tie
 from vgpu_cfg.planning.exporting.vm_keys import KEY_OF_DEVICE, ExportedVm, Names, vm_keys
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.planning.vms.lookup.own_devices import device_names
+from vgpu_cfg.planning.vms.lookup.wanted import device_names
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS, vm_setting
 
 _UNMARKED = "exported"

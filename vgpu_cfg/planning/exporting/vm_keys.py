@@ -38,8 +38,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.checks.place_checks import IOMMU_KEYS, MOST_CPUS_BESIDE_VGPU
 from vgpu_cfg.planning.vms.devices import has_uvm
 from vgpu_cfg.planning.vms.lookup.affinity import gpus_on
-from vgpu_cfg.planning.vms.lookup.own_devices import DeviceNames, is_named
-from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3
+from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, DeviceNames, is_named
 from vgpu_cfg.planning.vms.settings.setting import FoundVm
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 

@@ -13,8 +13,15 @@ from dataclasses import dataclass
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.catalog.board import Board
-from vgpu_cfg.catalog.driver_branches import DatedFact, load_driver_branches
-from vgpu_cfg.catalog.version_pairs import Effect, VersionRow, contents_of, load_version_pairs, version_pair
+from vgpu_cfg.catalog.version_pairs import (
+    DatedFact,
+    Effect,
+    VersionRow,
+    contents_of,
+    load_driver_branches,
+    load_version_pairs,
+    version_pair,
+)
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.guest_looks import BranchVerdict, FitsBranch, StackPart, VmStack
 from vgpu_cfg.model.guests.modules import CudaModule, DriverModule, branch_of_package

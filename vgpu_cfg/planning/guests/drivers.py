@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vgpu_cfg.catalog.driver_branches import DriverBranch, load_driver_branches
+from vgpu_cfg.catalog.version_pairs import DriverBranch, load_driver_branches
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.host_settings.gpus.driver import branch_of, driver_version

@@ -12,8 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from vgpu_cfg.catalog.driver_branches import load_driver_branches
-from vgpu_cfg.catalog.version_pairs import Effect, contents_of, version_pair
+from vgpu_cfg.catalog.version_pairs import Effect, contents_of, load_driver_branches, version_pair
 from vgpu_cfg.changes.change import StageGuest
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject

@@ -38,7 +38,7 @@ from vgpu_cfg.planning.host_settings.match import gpu_rules
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.rdma.derive import with_rdma_needs
-from vgpu_cfg.planning.vms.lookup.own_devices import chosen_profiles
+from vgpu_cfg.planning.vms.lookup.wanted import chosen_profiles
 
 _FIXED_BY_PLAN = (Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT)
 """The settings that the plan itself makes on a host that it prepares."""

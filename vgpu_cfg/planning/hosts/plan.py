@@ -11,7 +11,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.catalog.driver_branches import DriverBranch, load_driver_branches
+from vgpu_cfg.catalog.version_pairs import DriverBranch, load_driver_branches
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, ChangeHost, SetClusterOption, SetImage, SetVCenterOption
 from vgpu_cfg.changes.plan import Canary, UnknownHost

@@ -31,7 +31,7 @@ from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.start_queues import Start, board_gpus
 from vgpu_cfg.planning.placement.start_search import Position, SearchTooLarge, StartSearch, start_size
 from vgpu_cfg.planning.vms.lookup.moving import holds_devices, running_vms, stun_ms, why_cold, why_tied
-from vgpu_cfg.planning.vms.lookup.own_devices import nic_needs
+from vgpu_cfg.planning.vms.lookup.wanted import nic_needs
 
 
 @dataclass(frozen=True, slots=True)

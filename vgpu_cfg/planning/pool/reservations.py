@@ -24,7 +24,7 @@ from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.reservations import KeptReservation, Reservation, Reservations, ReservedGpus
 from vgpu_cfg.model.wording import counted, gib, listed
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, PassthroughSlot, is_match
-from vgpu_cfg.planning.estate.reserved import change_of_reservation
+from vgpu_cfg.planning.estate.ownership import change_of_reservation
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -23,7 +23,7 @@ from vgpu_cfg.changes.values import Edit, Subject, VmRef, must_word
 from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster
 from vgpu_cfg.model.observed.vm import SettingValue, Vm
-from vgpu_cfg.planning.estate.reserved import edit_of_reservation
+from vgpu_cfg.planning.estate.ownership import edit_of_reservation
 from vgpu_cfg.planning.rollback.attempt import FailedRun
 from vgpu_cfg.planning.vms.rules import remaining
 from vgpu_cfg.planning.vms.settings.edits import setting_leaves

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from vgpu_cfg.catalog.driver_branches import load_driver_branches
+from vgpu_cfg.catalog.version_pairs import load_driver_branches
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail

@@ -19,7 +19,6 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, PowerState, VirtualDisk, Vm
 from vgpu_cfg.model.wording import as_counted, listed
-from vgpu_cfg.planning.estate.deletions import orphans_to_delete, refuse_many_deletions, report_orphans
 from vgpu_cfg.planning.estate.devices import (
     Layout,
     device_text,
@@ -35,12 +34,17 @@ from vgpu_cfg.planning.estate.ownership import (
     Ownership,
     as_named,
     assess_ownership,
+    give_back,
     marked_moids,
     others_moids,
     refuse_to_delete,
 )
-from vgpu_cfg.planning.estate.protection import Protection
-from vgpu_cfg.planning.estate.reserved import give_back
+from vgpu_cfg.planning.estate.protection import (
+    Protection,
+    orphans_to_delete,
+    refuse_many_deletions,
+    report_orphans,
+)
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -48,23 +48,21 @@ from vgpu_cfg.model.wording import gib
 from vgpu_cfg.planning.capacity.host_capacity import SRIOV
 from vgpu_cfg.planning.capacity.nic_needs import host_functions, is_matching
 from vgpu_cfg.planning.estate.devices import FIRST_PCI_KEY, OwnedDisks
-from vgpu_cfg.planning.vms.lookup.own_devices import (
-    FunctionDevice,
-    is_of_peers,
-    need_of,
-    pair_functions,
-    single_functions,
-    staying_groups,
-)
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.wanted import (
     PVRDMA,
     VMXNET3,
+    FunctionDevice,
     NewFunction,
     PlannedFunction,
     WantedFunction,
     WantedGpu,
     WantedNic,
+    is_of_peers,
+    need_of,
+    pair_functions,
+    single_functions,
+    staying_groups,
 )
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit, pair_edit
 from vgpu_cfg.planning.vms.settings.setting import Topic

@@ -26,9 +26,8 @@ from vgpu_cfg.model.wording import as_counted, gib, listed
 from vgpu_cfg.planning.estate.devices import all_devices, as_imported_disks, disk_text
 from vgpu_cfg.planning.estate.down_hosts import GIVEN_UP, TAKEN_IN, bring_all_back, can_go
 from vgpu_cfg.planning.estate.named import how_to_select, meant_at
-from vgpu_cfg.planning.estate.ownership import as_imported, marked_moids, own_vms
+from vgpu_cfg.planning.estate.ownership import as_imported, give_back, marked_moids, own_vms
 from vgpu_cfg.planning.estate.protection import PLAN_FILE, Protection
-from vgpu_cfg.planning.estate.reserved import give_back
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

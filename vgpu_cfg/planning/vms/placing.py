@@ -31,8 +31,13 @@ from vgpu_cfg.planning.capacity.pci_tree import mmio_size_gb
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.devices import fixed_device, plan_functions
 from vgpu_cfg.planning.vms.lookup.affinity import follows_held_gpus, wanted_affinity
-from vgpu_cfg.planning.vms.lookup.own_devices import (
+from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+from vgpu_cfg.planning.vms.lookup.wanted import (
     DeviceNames,
+    PlannedFunction,
+    WantedGpu,
+    WantedNic,
     functions_of,
     group_key,
     held_groups,
@@ -40,9 +45,6 @@ from vgpu_cfg.planning.vms.lookup.own_devices import (
     vgpu_part,
     with_groups,
 )
-from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction, WantedGpu, WantedNic
 
 LEFT_TO_ESXI = 0
 """As cores per node: ESXi shapes the virtual nodes itself."""

@@ -61,10 +61,9 @@ from vgpu_cfg.planning.vms.lookup.affinity import (
 )
 from vgpu_cfg.planning.vms.lookup.baseline import device_kinds
 from vgpu_cfg.planning.vms.lookup.gpu_choice import why_chosen
-from vgpu_cfg.planning.vms.lookup.own_devices import report_others
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm
-from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction
+from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction, report_others
 from vgpu_cfg.planning.vms.new_vms import NewPlace, change_id, plan_new
 from vgpu_cfg.planning.vms.place_preferences import (
     check_existing_place,

@@ -17,8 +17,7 @@ from vgpu_cfg.catalog.version_pairs import Effect, version_pair
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.modules import NcclModule
 from vgpu_cfg.parsers.frameworks import SETTINGS, NcclSettings, parse_nccl_settings
-from vgpu_cfg.parsers.guest_system import bus_of, parse_modules
-from vgpu_cfg.parsers.lspci import PciFunction, parse_lspci
+from vgpu_cfg.parsers.guest_system import PciFunction, bus_of, parse_lspci, parse_modules
 from vgpu_cfg.parsers.rdma.mlxconfig import parse_firmware
 from vgpu_cfg.parsers.text import UnreadableOutput
 from vgpu_cfg.ports import ShellResult

@@ -31,7 +31,9 @@ from vgpu_cfg.vsphere.reading import places as reader_places
 from vgpu_cfg.vsphere.reading.host_kinds import (
     KnownKinds,
     Spared,
+    infer_sharing,
     managers_of,
+    prefixes_of,
     read_direct_path,
     read_kinds,
     read_max_hardware_versions,
@@ -54,7 +56,6 @@ from vgpu_cfg.vsphere.reading.privileges import (
     type_by_moid,
     vmodl_name,
 )
-from vgpu_cfg.vsphere.reading.sharing import infer_sharing, prefixes_of
 from vgpu_cfg.vsphere.reading.storage_policies import PolicyReader
 from vgpu_cfg.vsphere.reading.tags import names_of, read_attached, read_categories
 from vgpu_cfg.vsphere.reading.vms import make_detail, make_vm, owner_mark, unchanged

@@ -7,7 +7,7 @@ import pytest
 from tests.plans.estate import make_inventory
 from tests.unit.planning.desired_plans import plan_for
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.catalog.driver_branches import load_driver_branches
+from vgpu_cfg.catalog.version_pairs import load_driver_branches
 from vgpu_cfg.model.guests.modules import branch_of_package, kind_of_package
 from vgpu_cfg.planning.guests.drivers import (
     guest_branches,

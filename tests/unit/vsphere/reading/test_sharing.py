@@ -7,7 +7,7 @@ import pytest
 from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice, ProfileInfo
 from vgpu_cfg.model.observed.vm import VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.vsphere.reading.sharing import infer_sharing
+from vgpu_cfg.vsphere.reading.host_kinds import infer_sharing
 
 MIG, TIME_SLICED = Sharing.MIG, Sharing.TIME_SLICED
 

@@ -23,8 +23,8 @@ from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import MOST_FILE_BYTES, did_you_mean, dump, put_whole, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault, DoesNotFit, NotFound, UnsafePlan
 from vgpu_cfg.settings.connection import resolve_connection
+from vgpu_cfg.settings.environment import config_file
 from vgpu_cfg.settings.flags import ConnectionFlags
-from vgpu_cfg.settings.folders import config_file
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.suggestion import AsFound

@@ -16,7 +16,7 @@ from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.guests.guest_checks import remedy_absent, remedy_foreign
 from vgpu_cfg.planning.guests.plan_keys import KEYS, Held, KeysOfGuests, keys_in, marks_of
 from vgpu_cfg.settings.connection import LAB_PASSWORD
-from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.settings.environment import state_folder
 from vgpu_cfg.settings.plan_keys import (
     PlanSeeds,
     fingerprint,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.model.choices import NO_OCCASION, Occasion
-from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.settings.environment import state_folder
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Plan

@@ -181,7 +181,7 @@ def refuse_unsigned(request: PlanRequest, connection: Connection, signers: Path 
 
     That of the command line counts, and those of every context of the server, under any name.
     """
-    from vgpu_cfg.settings.folders import config_file
+    from vgpu_cfg.settings.environment import config_file
 
     asked = [(signers, "--require-signature")] if signers is not None else []
     asked += [

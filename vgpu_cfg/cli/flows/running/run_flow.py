@@ -26,7 +26,7 @@ from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, make_private_folder, re
 from vgpu_cfg.errors import Interrupted, NobodyToAsk, NotConfirmed, VgpuCfgError
 from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.planning.locks import change_locks
-from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.settings.environment import state_folder
 from vgpu_cfg.settings.journals import journal_settings
 
 if TYPE_CHECKING:

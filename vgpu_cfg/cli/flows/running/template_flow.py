@@ -199,7 +199,7 @@ def _deleted(
 ) -> tuple[str, ...]:
     """Delete the clone again, without asking: that was approved with the clone. Return the remainder."""
     from vgpu_cfg.planning.estate.ownership import own_vms
-    from vgpu_cfg.settings.folders import state_folder
+    from vgpu_cfg.settings.environment import state_folder
     from vgpu_cfg.settings.plan_keys import seed_file
 
     name = request.desired.vms[0].name

@@ -20,15 +20,15 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.devices import MOST_NICS
 from vgpu_cfg.planning.vms.lookup.baseline import device_kinds, least_of_devices
-from vgpu_cfg.planning.vms.lookup.own_devices import (
+from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm
+from vgpu_cfg.planning.vms.lookup.wanted import (
     NIC_PART,
     functions_of,
     nic_parts,
     offered,
     places_of,
 )
-from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm
 from vgpu_cfg.planning.vms.settings.extra_config_rows import P2P_KEYS
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 

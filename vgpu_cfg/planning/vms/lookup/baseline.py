@@ -30,9 +30,8 @@ from vgpu_cfg.planning.placement.host_state import HOST_MEMORY_SHARE, HostState
 from vgpu_cfg.planning.placement.line_limits import made_alike, on_few_hosts
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.startable import PLACERS, place_startable
-from vgpu_cfg.planning.vms.lookup.own_devices import nic_needs, own_needs
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, WantedNic
+from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, WantedNic, nic_needs, own_needs
 
 
 def make_shape(resolved: ResolvedVm, ranked: Ranked, reader: CapacityReader) -> Shape:

@@ -45,10 +45,14 @@ from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.placement.demand import Shape
 from vgpu_cfg.planning.placement.host_state import Fit
 from vgpu_cfg.planning.vms.lookup.moving import Moving
-from vgpu_cfg.planning.vms.lookup.own_devices import (
+from vgpu_cfg.planning.vms.lookup.wanted import (
     DEVICE_GROUPS_SINCE,
+    PVRDMA,
+    VMXNET3,
     AnyNic,
     DeviceNames,
+    WantedFunction,
+    WantedNic,
     devices_of,
     effective_gpus,
     going_groups,
@@ -57,7 +61,6 @@ from vgpu_cfg.planning.vms.lookup.own_devices import (
     new_groups,
     own_gpus,
 )
-from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedFunction, WantedNic
 
 _MAY_READ = "make sure that its host is connected, and that the account has read access to it"
 

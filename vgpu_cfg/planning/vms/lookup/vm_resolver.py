@@ -26,7 +26,6 @@ from vgpu_cfg.planning.placement.candidates import CandidateQuery, Candidates, F
 from vgpu_cfg.planning.vms.lookup.baseline import device_kinds, hosts_in_order, least_of_devices, make_shape
 from vgpu_cfg.planning.vms.lookup.gpu_choice import with_choices
 from vgpu_cfg.planning.vms.lookup.moving import Moving, is_known, stun_ms, why_bound, why_cold
-from vgpu_cfg.planning.vms.lookup.own_devices import device_names, has_wanted_functions
 from vgpu_cfg.planning.vms.lookup.resolved_vm import (
     Lookup,
     ResolvedVm,
@@ -35,6 +34,7 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import (
     other_datastore,
     resolve_vm,
 )
+from vgpu_cfg.planning.vms.lookup.wanted import device_names, has_wanted_functions
 
 
 @dataclass(slots=True)
