@@ -1,6 +1,7 @@
-"""Choose those that go first, and the changes that wait: never changes that the first ones need.
+"""Canaries of a run: the changes that go first, those that wait for them, and the verdict on the first ones.
 
-Whether those that went first are as planned, by a reading made since and what would still be changed.
+A change that the first ones need never waits. Whether they are as planned shows in a reading made since, and
+in the changes that would still be made.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Turn the desired state and observations into a plan: the order of all questions.
+"""Turn the desired state and observations into a plan: the order of all questions, and required approvals.
 
-Refuse disturbances of a plan without the necessary approval.
+A plan's disturbances are refused without the necessary approval.
 """
 
 from __future__ import annotations

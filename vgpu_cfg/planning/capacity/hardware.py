@@ -1,13 +1,11 @@
-"""Which virtual hardware version which ESXi release has, and what each version allows.
+"""The virtual hardware that a VM may have on a host: hardware versions with their limits, and NUMA nodes.
 
-Sources: Broadcom API documentation (versions by release); vSphere Virtual Machine
-Administration and KB 309986 (features and limits); recorded answers of
-QueryConfigOptionEx (vGPUs by version).
+A VM on several NUMA nodes is split evenly (NVIDIA AI Enterprise 5.0 User Guide, chapter 4). Sizing: no more
+vCPUs than physical cores, and some memory left for ESXi itself.
 
-Which NUMA nodes a VM is tied to, and whether they have room for it.
-
-Sizing: no more vCPUs than physical cores, and some memory left for ESXi itself. A VM
-on several nodes is split evenly (NVIDIA AI Enterprise 5.0 User Guide, chapter 4).
+Sources on hardware versions: Broadcom API documentation (versions by release); vSphere Virtual Machine
+Administration and KB 309986 (features and limits); recorded answers of QueryConfigOptionEx (vGPUs by
+version).
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""How far two PCI functions of a host are apart, by the bridges above them and their NUMA nodes.
+"""PCI functions on a host and in a VM: their distance from each other, and the 64-bit MMIO space they need.
 
-vSphere names the bridge above each function (HostPciDevice.parentBridge), so that the tree is known as
-far up as the host lists its bridges. The words are those of nvidia-smi's legend for `topo -m`.
+The distance follows from the bridges above two functions and from their NUMA nodes. vSphere names the bridge
+above each function (HostPciDevice.parentBridge), so that the tree is known as far up as the host lists its
+bridges. The words are those of nvidia-smi's legend for `topo -m`.
 
-How much 64-bit MMIO space a VM with GPUs needs.
-
-The rule (Frank Denneman): sum the framebuffers, round up to a power of two, take the
-next power of two. The table (NVIDIA AI Enterprise Infra 6.x, vGPU C-Series): so much
-per GPU of a board. They agree but for the V100 with 16 GB, so the larger one holds.
-Every vGPU counts as its whole board, since the device shows the whole BAR.
+For the 64-bit MMIO space of a VM with GPUs there are a rule and a table. The rule (Frank Denneman): sum the
+framebuffers, round up to a power of two, take the next power of two. The table (NVIDIA AI Enterprise Infra
+6.x, vGPU C-Series): so much per GPU of a board. They agree but for the V100 with 16 GB, so the larger one
+holds. Every vGPU counts as its whole board, since the device shows the whole BAR.
 
 Belief: parent-bridge-is-an-address, root-ports-share-a-bus.
 """

@@ -1,4 +1,4 @@
-"""What of an estate is this plan's own: its VMs, under the plan file's names, and its reservation.
+"""Ownership in an estate: the plan's own VMs, under the plan file's names, and its reservation.
 
 A VM is owned when its owner mark shows it: the mark names the plan by its id, and the VM by its instance
 UUID. A clone inherits the mark of its source, with an instance UUID that is not its own. Later names and

@@ -1,8 +1,9 @@
-"""What is never written (`protect`, VMs of other products), and what is deleted that the plan file left out.
+"""Protection of VMs that are never written, and limits on the deletion of those that the plan file left out.
 
-Two plan files of one name own the same VMs, and each leaves the other's out. So such a VM is deleted only if
-`--delete` names it. Beyond a number, or more than half of the plan's VMs, the command must name how many it
-deletes: a name too many is soon typed, and a plan file soon the wrong one.
+Never written are VMs under `protect`, and those of other products. Two plan files of one name own the same
+VMs, and each leaves the other's out. So a VM that was left out is deleted only if `--delete` names it. Beyond
+a number, or more than half of the plan's VMs, the command must name how many it deletes: a name too many is
+soon typed, and a plan file soon the wrong one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Turn the entries of `hosts` into the desired hosts: ranges written out, `prepare` decided.
+"""The entries of `hosts` as desired hosts: ranges written out, `prepare` decided, and faults of the entries.
 
-Faults visible in the file alone, in an entry of `hosts` whose keys are right one by one.
-
-Words of a GPU's or a NIC's rule that exclude each other, and rules that can never hold.
+The faults are visible in the file alone, in an entry whose keys are right one by one: words of a GPU's or a
+NIC's rule that exclude each other, and rules that can never hold.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The lines of `vms` written out: every VM on its own, every fault at its place.
+"""The lines of `vms` written out: each VM's desired state from its merged keys, every fault at its place.
 
-Turn the merged keys of one VM into its desired state: counts written out, defaults filled in.
+Counts are written out, and defaults are filled in.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""From `training` to the VMs that train together: names looked up, guests given what training needs.
+"""The VMs of `training`: names looked up, guests given the settings for training, and faults of its keys.
 
-Conflicts of the keys of `training` with each other, and with the VMs that it names.
-
-Invalid variables of `training.environment`, for torchrun and for ranks.
+Faults are conflicts of the keys of `training` with each other or with the VMs that it names, and invalid
+variables of `training.environment`, for torchrun and for ranks.
 
 torchrun accepts each of its options from a variable PET_OPTION, too (torch/distributed/argparse_util.py),
 with lower precedence than its command line; `train` writes that. Types and choices: torch/distributed/run.py,

@@ -1,8 +1,9 @@
-"""Turn observations into the text of a plan file, and the notes with it.
+"""An exported plan file: observations as text, with notes, pairs left out, and the next plan on it.
 
-Unrequested extraConfig pairs of a VM, by their names and never their values.
+Unrequested extraConfig pairs of a VM are listed by their names, never with their values.
 
-The next plan on an exported file, made before its release: differences that it would change are left alone.
+The next plan on an exported file is made before its release, and differences that it would change are left
+alone.
 
 A VM that was made without this tool may differ from a key's request in more than its value: memory that is
 not reserved, MMIO that is too small. Such a key is written all the same, since the VM is to be made again

@@ -1,6 +1,6 @@
-"""Combine similar VMs into one line, and common keys of all lines into `defaults`.
+"""The lines of an exported plan file: similar VMs combined, common keys in `defaults`, and the file's layout.
 
-The layout of an exported plan file: its sections, its comments, and omissions at its end.
+The layout covers the sections, the comments, and the omissions at the end.
 """
 
 from __future__ import annotations

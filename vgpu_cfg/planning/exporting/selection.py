@@ -1,6 +1,6 @@
-"""The VMs and hosts selected by `--cluster`, `--folder`, `--vm` and `--host`.
+"""The VMs and hosts that an export selects (`--cluster`, `--folder`, `--vm`, `--host`), with their DRS rules.
 
-The DRS rules that a plan file can express: kept apart, or kept on a host group; from any author.
+A plan file can express rules that keep VMs apart or on a host group; they are exported from any author.
 """
 
 from __future__ import annotations

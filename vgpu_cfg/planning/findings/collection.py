@@ -1,9 +1,9 @@
-"""The findings of one planning: adjusted by the plan file's `checks`, folded, and what follows from them.
+"""The findings of one planning: adjusted by the plan file's `checks`, folded, and their consequences.
 
-Some report a difference from the plan file that no change of the plan corrects; one that only informs is
-none: the plan file states a wish (`must: false`), or made it so by `checks`. The changes of a plan with an
-error are shown marked, and the plan is not carried out. Beliefs that the verdict file of the plan's vCenter
-refutes are findings, too.
+Some findings report a difference from the plan file that no change of the plan corrects. One that only
+informs is not such a difference: the plan file states a wish (`must: false`), or made it so by `checks`. The
+changes of a plan with an error are shown marked, and the plan is not carried out. Beliefs that the verdict
+file of the plan's vCenter refutes are findings, too.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Peers in training: the VMs of a training, their names in it, and the addresses they reach each other by.
+"""Peers in training: a training's VMs, their names and addresses, and their NICs with netplan settings.
 
 All of them must be able to reach each other, so one network is looked for on which each has an address that
 the plan knows: that of the training first, then any other. The workers' processes communicate over the
 network of the training, on which a head is not required.
 
-A guest's NICs with RDMA and without, and the netplan settings of each.
+The NICs of a guest are those with RDMA and those without.
 """
 
 from __future__ import annotations

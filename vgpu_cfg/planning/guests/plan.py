@@ -1,10 +1,8 @@
 """The guests of one plan: their specs, findings and changes, in the order in which planning asks for them.
 
-Findings of a staged guest's report: failures, manual steps, and modules that are not requested.
-
-The parts of a guest that are readable in vCenter, and whether secrets have a private way in.
-
-Conflicts with a site: fetches from outside it, and mirrors that nothing uses.
+Findings follow from three things. A staged guest's report has failures, manual steps, and modules that are
+not requested. Of a guest some parts are readable in vCenter, and secrets may have no private way in. A site
+may conflict with guests: fetches from outside it, and mirrors that nothing uses.
 """
 
 from __future__ import annotations

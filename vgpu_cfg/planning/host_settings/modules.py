@@ -1,10 +1,10 @@
-"""Assemble the option string of a kernel module, and change one word of it.
+"""The software of a host's kernel as settings need it: option strings of modules, and requested packages.
 
-A string is words `name=value` with blanks between them, a value may be quoted, and order and unknown words
-are intentional: `UpdateModuleOptionString` and `esxcli system module parameters set` replace the whole
+An option string is words `name=value` with blanks between them, a value may be quoted, and order and unknown
+words are intentional: `UpdateModuleOptionString` and `esxcli system module parameters set` replace the whole
 string, so every write of one word must write all the others again.
 
-A setting's request for a host's packages: the release, its installer, its offline bundles.
+A setting's request for packages names the release, its installer, and its offline bundles.
 """
 
 from __future__ import annotations

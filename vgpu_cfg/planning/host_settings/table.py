@@ -1,11 +1,10 @@
-"""The table of all host settings that this tool knows, in the order of a plan.
+"""All host settings that this tool knows, in the order of a plan, and the required BIOS settings of a server.
 
 Settings that need the whole machine come first (BIOS, driver, firmware tools, kernel), then GPUs, then NICs
 and their networks.
 
-The required BIOS settings of a server, and the parts of them that show through ESXi.
-
-It is only set manually, and a reading is a proof from its effects, never the BIOS's own word:
+The BIOS is only set manually. Parts of it show through ESXi, and a reading is a proof from its effects, never
+the BIOS's own word:
 
     SR-IOV    a GPU whose driver says `Host VGPU Mode : SR-IOV`, or virtual functions in being, prove it on;
               `Non SR-IOV` on a GPU of Ampere or later proves it off. That a NIC is capable of SR-IOV
@@ -20,8 +19,9 @@ confirms it. A host without the driver is checked at a cold boot, once: if the B
 either, confirmation is requested. One that is known to have it otherwise is switched off. SR-IOV and 64-bit
 BARs are not requested if no GPU's board has a use for them.
 
-Menu entries are those seen in the vendors' and users' guides; others are named otherwise. Sources: NVIDIA AI
-Enterprise 5.0 User Guide (prerequisites).
+Menu entries are those seen in the vendors' and users' guides; others are named otherwise.
+
+Source: NVIDIA AI Enterprise 5.0 User Guide (prerequisites).
 
 Belief: reboot-activates-settings.
 """

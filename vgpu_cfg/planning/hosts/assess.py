@@ -1,8 +1,7 @@
-"""The work to prepare one host, and the host as it will be then; nothing is ordered here.
+"""The work to prepare one host, the host as it will be then, its unknown settings, and the values to keep.
 
-Unknown settings of a host: their kind, how to read them, and their largest impact.
-
-A host's values to keep from its shell: determined after the shells were read.
+Nothing is ordered here. An unknown setting is reported with its kind, how to read it, and its largest impact.
+The values to keep from a host's shell are determined after the shells were read.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""The plan's VMs' needs of their host (`prepare: from_vms`).
+"""The needs of the plan's VMs of their host (`prepare: from_vms`), and the GPUs that change their MIG mode.
 
-Graphics type sharedDirect for GPUs that serve vGPUs in their present sharing, another MIG mode for as few
-idle GPUs as the VMs need in addition (`planning.hosts.mode_flips`), and passthrough for GPUs that a VM names
-by address. A rule of the plan file for the same GPU comes first; a passthrough GPU stays so. For the needs of
-their NICs' RDMA: `planning.rdma.derive`.
+They are: graphics type sharedDirect for GPUs that serve vGPUs in their present sharing, another MIG mode for
+as few idle GPUs as the VMs need in addition, and passthrough for GPUs that a VM names by address. A rule of
+the plan file for the same GPU comes first; a passthrough GPU stays so. For the needs of their NICs' RDMA:
+`planning.rdma.derive`.
 
-How many GPUs of a host change their MIG mode for the plan's VMs: as few as these need, and only idle ones.
-
-The VMs are put on the GPUs in the right sharing mode, with their present load. If one finds no room there,
-one more idle GPU changes its mode. That GPUs are filled in this order is a way to count, not a promise of
-ESXi's placement of a VM.
+To count the GPUs that change their MIG mode, the VMs are put on the GPUs in the right sharing mode, with
+their present load. If one finds no room there, one more idle GPU changes its mode. That GPUs are filled in
+this order is a way to count, not a promise of ESXi's placement of a VM.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Findings only for checks of hosts: drivers that differ, owners, maintenance by others, NUMA nodes.
+"""Findings on hosts: drivers that differ, owners, maintenance by others, NUMA nodes, and single drifts.
 
-Notes on single drifts: a BIOS to check, a restart in vain, a match for nothing.
+These are findings only for checks of hosts. Notes on single drifts are a BIOS to check, a restart in vain,
+and a match for nothing.
 """
 
 from __future__ import annotations

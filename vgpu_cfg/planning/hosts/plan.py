@@ -1,6 +1,7 @@
 """The `hosts` part of a plan: changes, findings, and the hosts as they will be for the VMs.
 
-The effect of the branch of a host's NVIDIA driver: boards that it has dropped, and its own end.
+A finding shows the effect of the branch of a host's NVIDIA driver: boards that it has dropped, and its own
+end.
 """
 
 from __future__ import annotations

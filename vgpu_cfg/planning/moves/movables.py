@@ -1,13 +1,12 @@
-"""Running VMs that may go to another host, how, and their needs there; and those that must stay.
+"""Moves of running VMs: those that may go to another host, how, their needs there, and the order of moves.
 
-By vMotion if every vGPU of a VM allows it (vim `VirtualPCIPassthrough.backing.migrateSupported`, API 7.0.2)
-and it has no other device of its host; else with the VM off. A VM that names one function of one host is
-bound to it. Mandatory rules of the cluster and protection are kept.
+A VM moves by vMotion if every vGPU of it allows it (vim `VirtualPCIPassthrough.backing.migrateSupported`, API
+7.0.2) and it has no other device of its host; else with the VM off. A VM that names one function of one host
+is bound to it. Mandatory rules of the cluster and protection are kept.
 
-The order of moves, and whether each VM starts on its target for any GPU that ESXi chooses.
-
-Those that must be off are switched off first and started last. A vMotion waits for those that leave its
-target; VMs that change places in a circle cannot all run meanwhile, so one of them is switched off.
+VMs that must be off are switched off first and started last, and each must start on its target for any GPU
+that ESXi chooses. A vMotion waits for those that leave its target; VMs that change places in a circle cannot
+all run meanwhile, so one of them is switched off.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Places for VMs that lose theirs: judged alike for fixes, `fit`, `drain`, lost hosts.
+"""Places for VMs that lose theirs, judged alike for fixes, `fit`, `drain` and lost hosts, and their rules.
 
 A VM has a place if its hardware version, devices, memory, networks, datastores, cordons and mandatory rules
 allow it, next to everything else that runs or comes there. A criterion of one applies to all of them.
 
-The mandatory rules between VMs that those which move must keep, with others and among themselves.
+The mandatory rules are those between VMs: the ones that move must keep them with others and among themselves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A GPU's remaining room: the largest sets of vGPUs, and an order in which they get there.
+"""The remaining room of GPUs and hosts: the largest sets of vGPUs, their order, and the fits of a VM.
 
-How a VM fits on each of many hosts, worked out once for all that are alike, while VMs are put on them.
+How a VM fits on each of many hosts is worked out once for all that are alike, while VMs are put on them.
 """
 
 from __future__ import annotations

@@ -3,13 +3,10 @@
 Three ways: by size, the largest first; one by one, the next chosen by the result of those before; or none
 that is certain, which is a finding.
 
-The patterns of GPUs that a host can have side by side so that its VMs start for any choice of ESXi's.
-
-Two patterns go together if twice each, on four GPUs, start for certain: small games that represent the large
-one. Of a MIG host with 4g+3g, a GPU of 2g and 1g alone would strand a 4g's partner. A mode is a largest set
-of patterns that all go together; a host that keeps to one is nearly always startable.
-
-The power-on order of a host's VMs, and whether ESXi's way of choosing GPUs lets all start.
+A host can have patterns of GPUs side by side if its VMs start for any choice of ESXi's. Two patterns go
+together if twice each, on four GPUs, start for certain: small games that represent the large one. Of a MIG
+host with 4g+3g, a GPU of 2g and 1g alone would strand a 4g's partner. A mode is a largest set of patterns
+that all go together; a host that keeps to one is nearly always startable.
 
 Large vGPUs start first: small ones that are spread over all GPUs first would lock them to their size. Policy
 `performance` takes the GPU with the fewest vGPUs, `consolidation` the fullest; on MIG GPUs one is filled

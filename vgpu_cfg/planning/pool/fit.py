@@ -1,6 +1,7 @@
-"""How many more VMs of a shape fit, host by host: copies are put on each until there is no place.
+"""How many more VMs of a shape fit, host by host, and the obstacles to one more.
 
-The obstacles to one more VM on a host, in few words: similar GPUs are combined.
+Copies are put on each host until there is no place. Obstacles are given in few words: similar GPUs are
+combined.
 """
 
 from __future__ import annotations

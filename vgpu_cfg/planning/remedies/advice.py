@@ -1,6 +1,6 @@
-"""The remedy for a VM without a place, and the order of several reasons.
+"""Remedies for a VM without a place: the order of several reasons, cordons, the return of hosts and GPUs.
 
-The cordon that alone keeps a VM off a host, those that a plan meets, and the return of a host or a GPU.
+The cordons are the one that alone keeps a VM off a host, and those that a plan meets.
 """
 
 from __future__ import annotations

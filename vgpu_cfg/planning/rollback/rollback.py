@@ -1,11 +1,9 @@
 """The plan that rolls back a failed run: the inverse of each change, in reverse order of their needs.
 
-The rollback of hosts' settings: planned as for any host, with the earlier readings as the wanted values.
-
-Manual steps, and changes that a closed window or `disruption` forbids or whose earlier value is unknown, are
-left out, with the reason; the host comes back into service all the same.
-
-The changes of a plan that a rollback could not undo: reported before the run, if one is requested.
+The settings of hosts are rolled back as they are planned for any host, with the earlier readings as the
+wanted values. Manual steps, and changes that a closed window or `disruption` forbids or whose earlier value
+is unknown, are left out, with the reason; the host comes back into service all the same. If a rollback is
+requested, the changes that it could not undo are reported before the run.
 """
 
 from __future__ import annotations

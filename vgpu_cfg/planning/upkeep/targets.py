@@ -1,6 +1,6 @@
 """The hosts and GPUs meant by `host:esx-01`, `gpu:esx-01/17:00.0` or a glob, and those out of reach.
 
-A hypothetical absence is one of these, and no glob of several. A VM's name that approves switching it off
+A hypothetical absence names one of these, never a glob of several. A VM's name that approves switching it off
 must mean one VM.
 """
 

@@ -3,7 +3,7 @@
 A template of an older hardware version cannot be given devices that the version does
 not know: it is cloned without them, upgraded, and given its devices by one reconfigure.
 
-A plan about whose VMs are, or whether they are: what of it follows from its changes and findings alone.
+A plan that only changes who manages VMs, or whether they exist, follows from its changes and findings alone.
 
 Belief: clone-honours-config-spec, clone-keeps-hardware-version, clone-device-change, clone-sets-mac,
 manual-mac-is-cloned, clone-takes-policies, clone-takes-device-groups, library-template-clones-alike.

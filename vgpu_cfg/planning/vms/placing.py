@@ -1,8 +1,7 @@
-"""Turn a resolved VM and its place into the wanted VM, device by device.
+"""Turn a resolved VM and its place into the wanted VM: its devices one by one, and its guest's view of NUMA.
 
-The guest's view of NUMA: the split of its CPUs into virtual nodes, and the node of each device.
-
-From hardware version 20 and API 8.0.0.1 on both can be stated (vSphere API, VirtualNuma and
+The view of NUMA is the split of the guest's CPUs into virtual nodes, and the node of each device. From
+hardware version 20 and API 8.0.0.1 on both can be stated (vSphere API, VirtualNuma and
 VirtualDevice.numaNode). They inform the guest; the VM's placement follows `numa.nodeAffinity`. That ESXi puts
 the first virtual node on the first node of the affinity is not proven.
 

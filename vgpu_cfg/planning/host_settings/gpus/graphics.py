@@ -2,16 +2,18 @@
 
 All four settings are parts of one object that is written back whole, so they are one group and one call. A
 type or policy is in force after a restart of the service `xorg`, or of the host if it lists no such service;
-without NVIDIA's driver every GPU stays `basic`. Sources: vim `HostGraphicsConfig`; NVIDIA AI Enterprise 5.0
-User Guide 2.7.6. Unproven: that a restart of xorg alone drops the vGPU mode, and that a type written together
-with the driver's installation is in force after the reboot that brings the driver.
+without NVIDIA's driver every GPU stays `basic`. Unproven: that a restart of xorg alone drops the vGPU mode,
+and that a type written together with the driver's installation is in force after the reboot that brings the
+driver.
 
 A vGPU mode is reported and set from ESXi 8.0 U3 on, on GPUs of Ampere or later that are not in MIG mode and
 whose scheduler is not fixed share. The GPU must be empty; the mode holds at once, and a reboot of the host
 drops it back to same size. vSphere reports one mode of a GPU (`none`, `sameSize`, `mixedSize`,
 `multiInstanceGpu`), so there is no mixed size with MIG, though NVIDIA's Blackwell boards can on other
-hypervisors (a walkthrough of vGPU 20). Sources: vim `HostGraphicsConfigDeviceType.vgpuMode` and
-`HostGraphicsInfoVgpuMode` (8.0.3.0).
+hypervisors (a walkthrough of vGPU 20).
+
+Sources: vim `HostGraphicsConfig`, `HostGraphicsConfigDeviceType.vgpuMode` and `HostGraphicsInfoVgpuMode`
+(8.0.3.0); NVIDIA AI Enterprise 5.0 User Guide 2.7.6.
 
 Belief: graphics-type-after-xorg-restart, graphics-type-with-driver, reboot-drops-mixed-size.
 """

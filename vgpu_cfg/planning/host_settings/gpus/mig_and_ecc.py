@@ -1,18 +1,17 @@
-"""Set a GPU's MIG mode and ECC, and the effect of a reboot on both.
+"""A GPU's own settings on a host: MIG mode, ECC, and passthrough of the whole GPU with its hardware label.
 
-Only `nvidia-smi` on the host's shell writes either. MIG: Ampere needs a reboot and then keeps the mode;
-Hopper and later need none, and come up without MIG after every reboot. From ESXi 8.0 U3 on the API reports
-the mode that is in force, the pending one shows in `nvidia-smi` alone. ECC needs a reboot and stays. Sources:
-NVIDIA AI Enterprise 5.0 User Guide 2.11, 2.13; NVIDIA MIG User Guide. That ESXi itself loses MIG mode on
-Hopper at a reboot is derived from the general rule.
+Only `nvidia-smi` on the host's shell writes MIG mode or ECC. MIG: Ampere needs a reboot and then keeps the
+mode; Hopper and later need none, and come up without MIG after every reboot. From ESXi 8.0 U3 on the API
+reports the mode that is in force, the pending one shows in `nvidia-smi` alone. ECC needs a reboot and stays.
+That ESXi itself loses MIG mode on Hopper at a reboot is derived from the general rule.
 
-Hand a whole GPU through or take it back, the obstacles, and its hardware label.
+Passthrough and label are parts of `PciPassthruConfig`, and go into one call with those of NICs. A host that
+can rebind a device to another driver does it at once, every other one when it boots. While a GPU is passed
+through, neither the NVIDIA driver nor the graphics manager of the host sees it. That a label may be set
+without disturbing anything is recalled.
 
-Both are parts of `PciPassthruConfig`, and go into one call with those of NICs. A host that can rebind a
-device to another driver does it at once, every other one when it boots. While a GPU is passed through,
-neither the NVIDIA driver nor the graphics manager of the host sees it. That a label may be set without
-disturbing anything is recalled. Sources: vim `HostPciPassthruConfig` (hardwareLabel 7.0.2.0),
-`HostPciPassthruInfo`, `HostCapability.deviceRebindWithoutRebootSupported` (7.0).
+Sources: NVIDIA AI Enterprise 5.0 User Guide 2.11, 2.13; NVIDIA MIG User Guide; vim `HostPciPassthruConfig`
+(hardwareLabel 7.0.2.0), `HostPciPassthruInfo`, `HostCapability.deviceRebindWithoutRebootSupported` (7.0).
 
 Belief: mig-mode-on-ampere, mig-mode-from-hopper.
 """

@@ -1,20 +1,18 @@
-"""RoCE in the host's own NIC driver: the words of its kernel modules for trust, PFC and DSCP.
+"""RDMA of the host itself: trust, PFC and DSCP of its NIC driver, and the VMkernel NIC that carries PVRDMA.
 
-nmlx5_core: `pfctx` and `pfcrx`, the bit of the priority that PFC protects, which must be equal;
-`trust_state=2` for DSCP. A host that trusts PCP names no trust_state at all: that is how VMware's guide sets
-it up, and that a 1 means the same is derived from the Linux driver's own numbers (unproven on ESXi; it is
-read as PCP and never written). nmlx5_rdma: `pcp_force`, `dscp_force`. The words hold for every port of the
-driver, and for the next boot: the values in force cannot be read.
+The words of the driver's kernel modules set RoCE. nmlx5_core: `pfctx` and `pfcrx`, the bit of the priority
+that PFC protects, which must be equal; `trust_state=2` for DSCP. A host that trusts PCP names no trust_state
+at all: that is how VMware's guide sets it up, and that a 1 means the same is derived from the Linux driver's
+own numbers (unproven on ESXi; it is read as PCP and never written). nmlx5_rdma: `pcp_force`, `dscp_force`.
+The words hold for every port of the driver, and for the next boot: the values in force cannot be read.
 
-A NIC that is passed through whole has none of this here; its guest sets it.
+A NIC that is passed through whole has no such words here; its guest sets RoCE.
 
-Which VMkernel NIC carries PVRDMA, and the ruleset of the host's firewall that lets it through.
-
-`Net.PVRDMAVmknic` names the VMkernel NIC (a text, empty by default). If the plan file names a network
-instead, the value here is that network, and the name is looked up when it is written; of one that the same
-plan makes, the lowest free number is used, and the reading afterwards shows whether that was right. The
-ruleset `pvrdma` opens TCP 28250 to 28761. That an empty text undoes the choice is derived from its being the
-default, and unproven.
+`Net.PVRDMAVmknic` names the VMkernel NIC of PVRDMA (a text, empty by default). If the plan file names a
+network instead, the value here is that network, and the name is looked up when it is written; of one that the
+same plan makes, the lowest free number is used, and the reading afterwards shows whether that was right. The
+ruleset `pvrdma` of the host's firewall opens TCP 28250 to 28761. That an empty text undoes the choice is
+derived from its being the default, and unproven.
 
 Belief: pfc-module-options, trust-state-one-is-pcp.
 """

@@ -1,4 +1,4 @@
-"""The uplinks of a host's standard switches, with the MTU that such a switch needs.
+"""NICs that a host uses itself: uplinks of standard switches with their MTU, and the loss of such a NIC.
 
 A value names the switch and, if the entry's VMkernel NICs need more than the ordinary 1500, the least MTU:
 `vSwitch1 mtu 9000`. A larger one is right too, and none is ever lowered: others may use the switch. An empty
@@ -7,7 +7,7 @@ value takes the NIC out of its standard switch.
 Distributed switches are the whole estate's matter: `planning.networks`. A `switch` that no standard switch of
 the host is called is taken to be one.
 
-A host's loss with a NIC that it uses itself: an uplink, VMkernel NICs and their services.
+With a NIC that it uses itself, a host loses an uplink, VMkernel NICs and their services.
 """
 
 from __future__ import annotations

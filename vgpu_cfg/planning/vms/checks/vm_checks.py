@@ -1,6 +1,6 @@
-"""Checks of a VM's settings without its host: clashes, limits, dates, keys without effect.
+"""Checks of a VM's settings without its host: clashes, limits, dates, keys without effect, device groups.
 
-Whether a device group of a GPU with its NIC matches the rest of the plan.
+A device group of a GPU with its NIC must match the rest of the plan.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A cluster's overrides for one of its VMs: DRS and HA. The cluster keeps them, so the VM must exist.
+"""A cluster's overrides for one of its VMs: the rows for DRS and HA, and one request for each cluster.
+
+The cluster keeps them, so the VM must exist before the request.
 
 Source: vSphere API reference, ClusterDrsVmConfigInfo, ClusterDasVmSettings and
 ClusterVmToolsMonitoringSettings.
-
-Overrides of clusters for single VMs: one request for each cluster, once its VMs exist.
 """
 
 from __future__ import annotations

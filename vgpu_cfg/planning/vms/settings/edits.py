@@ -1,8 +1,6 @@
-"""The edits of one VM: each is the displayed text together with its part of the request.
+"""The edits of one VM: each is the displayed text with its part of the request; and extraConfig's values.
 
 The displayed and the sent values are made here at once, so that neither can be without the other.
-
-The value of a VM's extraConfig at a key.
 """
 
 from __future__ import annotations
