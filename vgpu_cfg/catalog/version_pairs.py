@@ -1,7 +1,8 @@
 """Versions: what does or does not go together (profiles/versions/pairs.yaml), and driver branches.
 
 The facts of each branch are in profiles/drivers/branches.yaml. Data only: planning decides on findings, and
-on the guest drivers that a host's driver accepts. What no row covers is unknown, not compatible.
+on the guest drivers that a host's driver accepts. A combination that no row covers is unknown, not
+compatible.
 
 Belief: nccl-needs-unified-memory, no-forward-compatibility-on-vgpus, images-of-a-month-share-a-base,
 long-term-branch-470.
