@@ -4,7 +4,7 @@ An answer of esxcli is text: a list of like things is a table whose columns are 
 two blanks apart; a list of long ones has a paragraph for each, below its address; one thing is lines of
 `Name: value`, three blanks in (recorded runs). Recalled is which stream an error goes to.
 
-Pipes, lists, redirections, substitutions and patterns are no commands that this shell has.
+Pipes, lists, redirections, substitutions and patterns are not commands of this shell.
 
 The output of the host's own scripts is in NVIDIA's and VMware's guides. Recalled are vmkload_mod's header and
 numbers, and xorg's message while vGPUs run.
@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pyVmomi import vmodl
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.lab import esxcli
 from vgpu_cfg.lab.esxcli import (
     COMMANDS,
     FLAGS,
@@ -93,9 +92,6 @@ def run_grep(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
         case _:
             return complain("Usage: grep [-HhnlLoqvsrRiwFE] PATTERN... [FILE]...", status=2)
 
-
-MODULES = (esxcli, esxcli, esxcli, esxcli)
-"""Importing them fills the table of commands."""
 
 REQUIRED = {
     "system.module.parameters.list": ("module",),
