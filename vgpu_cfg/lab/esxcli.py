@@ -1,17 +1,15 @@
-"""esxcli as a simulated host has it: commands of the system, its devices and its software, that answer rows.
+"""esxcli on a simulated host: commands of the system, its devices and its software, answered in rows.
 
-The texts of refusals are the lab's own.
+Field names are those of esxcli's text. The field names of packages and of an installation's result are
+recorded (govmomi's CommandInfo of a host, and field notes of an installation). Values of a function that the
+lab does not keep are left out, as esxcli leaves out unset ones. The texts of refusals are the lab's own;
+those about packages are recalled.
 
-Field names are those of esxcli's text. Values of a function that the lab does not keep are left out, as
-esxcli leaves out unset ones.
+The device list shows the host's own GPUs; one that is passed through is not among them (as in the API's
+graphicsInfo). Of dcb's status only what recorded runs show is here; that its PFC lines follow the `pfctx`
+that nmlx5_core was loaded with is derived.
 
-The device list shows the host's own GPUs; one that is passed through is not among them (as in the
-API's graphicsInfo). Of dcb's status only what recorded runs show is here; that its PFC lines follow
-the `pfctx` that nmlx5_core was loaded with is derived.
-
-Names of fields and of the result are recorded (govmomi's CommandInfo of a host, and field notes of an
-installation); the texts of refusals are recalled. That the host must be in maintenance mode is what
-NVIDIA's guide asks for; whether esxcli itself insists on it is unproven.
+For an installation NVIDIA's guide asks for maintenance mode; whether esxcli itself insists on it is unproven.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Turn an estate file into a state: names resolved, hosts made, and VMs powered on by the rules.
 
-Customisation specifications as an estate file states them, and as vCenter keeps them.
+Customization specifications are turned from the form of an estate file into the form that vCenter keeps.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The places of estates: shipped ones by their names, a user's own by their paths.
+"""The places of estates and their state: shipped estates by their names, a user's own by their paths.
 
-Choose the folder of an estate's state: two estate files of one name have two.
+Two estate files of one name have two folders of state.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""The guests of an estate file and their network: a template's system, registries, packages.
+"""Guests in an estate file: a template's system, registries and packages, and the faults of an exercise.
 
 Every key has a default: a template without settings is an ordinary cloud image of Ubuntu with VMware's tools
 and cloud-init, and every named registry answers.
 
-The faults of guests in an exercise: each by a word, with its extent.
+Each fault of an exercise is a word, with its extent.
 
-The basis of every part of an estate file: mappings without unknown keys, and sizes with a unit.
+Every part of an estate file rests on a base that is defined here: mappings without unknown keys, and sizes
+with a unit.
 """
 
 from __future__ import annotations

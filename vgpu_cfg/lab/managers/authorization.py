@@ -1,6 +1,6 @@
-"""The authorization manager: what an account may do where, its roles and permissions, made and taken away.
+"""Accounts at vCenter: the authorization manager with roles and permissions, and the session manager.
 
-The session manager: logging in and out, and what becomes of other sessions.
+Roles and permissions are made and taken away. The session manager logs in and out, and ends other sessions.
 """
 
 from __future__ import annotations

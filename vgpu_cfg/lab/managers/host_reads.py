@@ -1,13 +1,13 @@
-"""Answers without changes: the service content, a host's graphics, devices and NICs.
+"""Answers without changes: service content; graphics, devices, NICs and profile of hosts; capacity; ports.
 
-The host profile manager, as far as it shows which profile owns a host's settings.
+The host profile manager is answered as far as it shows which profile owns a host's settings.
 
-DirectPath profiles and the remaining capacity of a host or a cluster (vim `DirectPathProfileManager`).
+DirectPath profiles and the remaining capacity of a host or a cluster are those of vim
+`DirectPathProfileManager`. Capacity is counted on the lab's GPUs one vGPU after the other, as power-on does.
+The estate's reservations count as unused as long as there is room for them: the lab powers nothing on from a
+reservation.
 
-Capacity is counted on the lab's GPUs one vGPU after the other, as power-on does. The estate's reservations
-count as unused as long as there is room for them: the lab powers nothing on from a reservation.
-
-The ports of distributed switches: those of VMs first, then free ones. Their keys are the lab's own.
+The ports of distributed switches are those of VMs first, then free ones. Their keys are the lab's own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The licences that vCenter knows, and which host has which. No count is enforced.
+"""vCenter's own lists: its licences with the hosts that have them, and the extensions registered by products.
 
-The extensions that products have registered with vCenter.
+No count of licences is enforced.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The option managers: a host's advanced options, typed and known by name, and vCenter's own settings.
+"""Settings by name: options of hosts and of vCenter, and custom fields with their values on objects.
 
-An option is set to a value of its type, or refused: a LongOption takes an xsd:long only. Whether a
-real vCenter takes an unknown setting of its own is unproven; the lab refuses it.
+A host's advanced options are typed and known by name. An option is set to a value of its type, or refused: a
+LongOption takes an xsd:long only. Whether a real vCenter takes an unknown setting of its own is unproven; the
+lab refuses it.
 
-The custom fields manager: attributes defined, renamed, dropped, and set on objects.
-
-The maximum length of a value, and the effect of a longer one, is in no document that was found: the lab
-truncates it if a length was set.
+Custom fields are attributes that are defined, renamed, dropped, and set on objects. The maximum length of a
+value, and the effect of a longer one, is in no document that was found: the lab truncates it if a length was
+set.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Past tasks and events, read by a filter: at once, or through a collector.
 
-A new collector is before the oldest task; RewindCollector moves it there again, ResetCollector after the
-newest (descriptions of vim `HistoryCollector`).
+A new collector is before the oldest entry, of tasks as of events. RewindCollector moves it there again,
+ResetCollector after the newest. Events are returned in the order of their times. All of this is in the
+descriptions of vim `HistoryCollector`.
 
-The order in which events are returned is that of `HistoryCollector`'s description: by their time. A collector
-begins before the oldest.
-
-The method's description lists the accepted entities. Recalled are the fault for another entity, and the text
-of `fullFormattedMessage` before the words.
+LogUserEvent's description lists the accepted entities. Recalled are the fault for another entity, and the
+text of `fullFormattedMessage` before the words.
 """
 
 from __future__ import annotations

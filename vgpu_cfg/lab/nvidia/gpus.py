@@ -1,8 +1,7 @@
-"""The GPUs that nvidia-smi sees on a host, how each is called there, and what selects some of them.
+"""The GPUs that nvidia-smi sees on a host: their names there, their selection, and the framebuffer in use.
 
-The framebuffer of a GPU that its vGPUs hold.
-
-The result of a tool of the host's shell: a status and two texts.
+The framebuffer in use is that which a GPU's vGPUs hold. A tool of the host's shell results in a status and
+two texts.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""NVIDIA's mlxconfig: a NIC's firmware parameters as they are by default, now, and from the next boot on.
+"""NVIDIA's firmware tools on a host: mlxconfig with a NIC's parameters, and mst with the NICs it reaches.
 
-Its tables are those that MFT 4.26 to 4.30 print (recorded runs; mstflint prints the same). Recalled are the
-texts of refusals, but for the unsupported parameter's. That ESXi's build accepts a PCI address as well as
-mst's name, as Linux's does, is unproven; the lab accepts both.
+A firmware parameter has a value by default, one now, and one from the next boot on. mlxconfig's tables are
+those that MFT 4.26 to 4.30 print (recorded runs; mstflint prints the same). Recalled are the texts of
+refusals, but for the unsupported parameter's. That ESXi's build accepts a PCI address as well as mst's name,
+as Linux's does, is unproven; the lab accepts both.
 
-NVIDIA's mst on ESXi: which NICs the firmware tools reach, and by which name.
-
-Names are `mt`, the device id in decimal, `_pciconf` and a number; further functions of one NIC add
-`.1`. Both forms of `status` are those of the MFT documentation, "mst Synopsis - VMware"; the width of
-their columns, and what `start` prints, are unproven. A NIC that is passed through is not reached.
+mst's names are `mt`, the device id in decimal, `_pciconf` and a number; further functions of one NIC add
+`.1`. Both forms of `status` are those of the MFT documentation, "mst Synopsis - VMware"; the width of their
+columns, and the output of `start`, are unproven. A NIC that is passed through is not reached.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""nvidia-smi mig: the GPU instances that could be made and those that there are.
+"""nvidia-smi's commands about parts of a GPU: `mig` with GPU instances, and `vgpu` with types and vGPUs.
 
-vSphere makes an instance with each MIG-backed vGPU, so the instances are those of the vGPUs that run.
-Tables are those of NVIDIA's guides; memory is a share of the framebuffer and a little more than the
-guides print, engines other than SMs are 0, and the numbers of instances are made up.
+`mig` shows the GPU instances that could be made and those that there are. vSphere makes an instance with each
+MIG-backed vGPU, so the instances are those of the vGPUs that run. Tables are those of NVIDIA's guides; memory
+is a share of the framebuffer and a little more than the guides print, engines other than SMs are 0, and the
+numbers of instances are made up.
 
-nvidia-smi vgpu: the types that a GPU has and could create now, and the vGPUs that run.
-
-A type's name there is the profile's, in capitals and with a blank (`GRID A100-40C`, `NVIDIA A40-8Q`): a
-rule from samples. In MIG mode nothing is creatable while there is no GPU instance (NVIDIA's guide).
-Numbers of vGPUs and of VMs are made up from the moids.
+`vgpu` shows the types that a GPU has and could create now, and the vGPUs that run. A type's name there is the
+profile's, in capitals and with a blank (`GRID A100-40C`, `NVIDIA A40-8Q`): a rule from samples. In MIG mode
+nothing is creatable while there is no GPU instance (NVIDIA's guide). Numbers of vGPUs and of VMs are made up
+from the moids.
 """
 
 from __future__ import annotations

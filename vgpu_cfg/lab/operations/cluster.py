@@ -1,20 +1,19 @@
-"""A cluster's services, DRS rules and groups, changed by a spec: all of it or nothing.
+"""A cluster changed by a spec, all of it or nothing: services, DRS rules, groups, overrides, HA settings.
 
 ReconfigureCluster_Task is the older of the two methods (vSphere API reference, ClusterComputeResource): its
-spec has all but groups.
+spec has all but groups. Everything below on overrides and HA is after the same reference, unless it says
+otherwise.
 
-A cluster's overrides for one of its VMs: the level of DRS, and HA settings.
+A cluster's overrides for one of its VMs are the level of DRS, and HA settings. ClusterDrsVmConfigSpec: "add"
+overwrites the current override, "edit" changes the fields it sets and leaves the rest, "edit" and "remove"
+require an override. ClusterDasVmConfigInfo, ClusterDasVmSettings and ClusterVmToolsMonitoringSettings: a
+field that is unset changes nothing. For ClusterDasVmConfigSpec the reference names no operations; "add" where
+there is one already is refused, as govmomi's vcsim refuses it. That it is InvalidArgument that refuses is
+vcsim's word, too.
 
-After the vSphere API reference. ClusterDrsVmConfigSpec: "add" overwrites the current override, "edit" changes
-the fields it sets and leaves the rest, "edit" and "remove" require an override. ClusterDasVmConfigInfo,
-ClusterDasVmSettings and ClusterVmToolsMonitoringSettings: a field that is unset changes nothing. For
-ClusterDasVmConfigSpec the reference names no operations; "add" where there is one already is refused, as
-govmomi's vcsim refuses it. That it is InvalidArgument that refuses is vcsim's word, too.
-
-A cluster's HA settings for all of its VMs: restart priority, isolation response, monitoring.
-
-After the vSphere API reference, ClusterDasConfigInfo and ClusterDasVmSettings: a field that is unset changes
-nothing. Admission control and the component protection are kept and shown, and judge nothing.
+A cluster's HA settings for all of its VMs are restart priority, isolation response, and monitoring
+(ClusterDasConfigInfo and ClusterDasVmSettings): a field that is unset changes nothing. Admission control and
+the component protection are kept and shown, and judge nothing.
 """
 
 from __future__ import annotations

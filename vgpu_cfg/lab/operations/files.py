@@ -1,4 +1,4 @@
-"""Files of datastores, by their names and over HTTPS: uploaded ones, and those of VMs.
+"""Files of datastores, by their names and over HTTPS: uploaded ones, virtual disks, and those of VMs.
 
 The faults are those of the types that vim declares for each method; which of them a file server of which kind
 takes is assumed. When a file was changed is not kept: all show the moment of the question.

@@ -1,10 +1,11 @@
-"""VMs taken out of the inventory with their files left, and registered again from them.
+"""The inventory changed: VMs taken out and registered again from their files, folders made, objects moved.
 
-vCenter's own data on a VM, which the files lack, are gone: its moid, tags, custom attributes and rules. That
-snapshots are gone, too, is the lab's own. Refusals and their faults are as in govmomi's vcsim; that a VM
-without a disk of its own is not registered is assumed, of the faults that vim declares.
+vCenter's own data on a VM, which the files lack, are gone after it was taken out: its moid, tags, custom
+attributes and rules. That snapshots are gone, too, is the lab's own. Refusals and their faults are as in
+govmomi's vcsim; that a VM without a disk of its own is not registered is assumed, of the faults that vim
+declares.
 
-Folders, datacenters and clusters made, and VMs and folders moved from folder to folder.
+Folders, datacenters and clusters are made, and VMs and folders are moved from folder to folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rendering of the vCenter itself, its managers, and its tasks.
 
-The lab lacks the content of host profiles.
+Host profiles are without content.
 
 Of GPU counters keys, units, roll-ups and levels of utilization, mem.used, mem.usage and temperature are those
 of a recorded vCenter (govmomi, simulator/vpx/performance_manager.go), as are the four intervals. mem.total,

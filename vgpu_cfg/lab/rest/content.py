@@ -1,14 +1,14 @@
 """Content libraries in the REST API: the libraries, their items, VM templates, and files.
 
-Sources: the vSphere Automation API reference (Library, LocalLibrary, Library.Item, VmTemplate.LibraryItems),
-and what govc asks. Libraries are made, changed and deleted; VM templates are put into them, a clone that
-takes no time; nothing is deployed here.
-That privileges on libraries are asked for at the root is assumed.
+Libraries are made, changed and deleted; VM templates are put into them, a clone that takes no time; nothing
+is deployed here. That privileges on libraries are asked for at the root is assumed.
 
-Sources for files: the vSphere Automation API reference (Item.UpdateSession, Item.DownloadSession, Item.File,
-Item.Storage), and what govc asks. Files come by PUT to an address that is handed out, and lie on the
-library's datastore where vCenter puts them, in `contentlib-<library>/<item>/`, by their own names; vCenter
-adds an id to them. Nothing is fetched from elsewhere, and no OVF is looked into.
+Files come by PUT to an address that is handed out, and lie on the library's datastore where vCenter puts
+them, in `contentlib-<library>/<item>/`, by their own names; vCenter adds an id to them. Nothing is fetched
+from elsewhere, and no OVF is looked into.
+
+Sources: the vSphere Automation API reference (Library, LocalLibrary, Library.Item, VmTemplate.LibraryItems;
+for files Item.UpdateSession, Item.DownloadSession, Item.File, Item.Storage), and what govc asks.
 """
 
 from __future__ import annotations

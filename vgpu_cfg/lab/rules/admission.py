@@ -1,11 +1,8 @@
 """Admission of a VM to a host: whether it may run now, its resources, and their allocation and release.
 
-That a host without free virtual functions refuses in these words is the lab's own: no source has a real
-one's message.
-
-Swap files fill their size on VMFS alone.
-
-HA is played for a percentage of the cluster's memory alone; other policies and CPUs are not judged.
+Swap files fill their size on VMFS alone. HA is simulated for a percentage of the cluster's memory alone;
+other policies and CPUs are not judged. That a host without free virtual functions refuses in these words is
+the lab's own: no source has a real one's message.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The hosts on which a VM may start under DRS rules, and those to which it may move as it runs.
 
-The two texts are known from the field. That the first is MigrationDisabled is derived: it begins with that
-fault's own text. In which order a vCenter looks at these things is not known.
+Both texts of refusals are known from the field. That the first is MigrationDisabled is derived: it begins
+with that fault's own text. In which order a vCenter looks at these things is not known.
 """
 
 from __future__ import annotations

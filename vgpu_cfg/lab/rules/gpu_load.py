@@ -1,9 +1,8 @@
 """Whether a physical GPU has room for one more vGPU, its place there, and the profiles that can be created.
 
-Same-size lock, maximum per GPU, mixed-size placement ids, MIG slices. Answers are remembered per
-load, since a fleet has few different ones.
-
-A real one's choice is unproven: three ways.
+It depends on the same-size lock, the maximum per GPU, mixed-size placement ids, and MIG slices. Answers are
+remembered per load, since a fleet has few different ones. How a real host chooses a GPU is unproven: the lab
+has three ways.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The hosts' shells behind SSH: one listening socket per host on the loopback, open while a host's own is.
+"""The hosts' shells behind SSH: one listening socket per host on the loopback, and each of its connections.
 
-If a host is away, its SSH service stopped or its ruleset closed, its port refuses connections; open
-connections are closed when the host goes, and stay open when only the service stops, as sshd's children do.
-Commands are run one at a time per request; there is no terminal, no login shell, no file transfer.
+The socket is open while the host's own is: if a host is away, its SSH service stopped or its ruleset closed,
+its port refuses connections. Open connections are closed when the host goes, and stay open when only the
+service stops, as sshd's children do. Commands are run one at a time per request; there is no terminal, no
+login shell, no file transfer.
 
-One SSH connection to a simulated host: the login, and a command line run for each exec request.
+A connection has a login, and runs a command line for each exec request.
 """
 
 from __future__ import annotations

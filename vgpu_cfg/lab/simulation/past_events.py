@@ -1,4 +1,4 @@
-"""Past events: those a vCenter keeps of tasks and calls, their filters, their rendering, and their alarms.
+"""Past events that a vCenter keeps of tasks and calls: their filters, their rendering, and their alarms.
 
 Kinds and fields are those of vim `Event` and the types below it. That an event of a reconfiguration has the
 whole ConfigSpec is LucD's finding (lucd.info, "Events - Part 3"). The text of `configChanges` for a cluster

@@ -1,11 +1,9 @@
-"""Tasks: those under way, their ends, and the functions that do their work.
+"""Tasks: those under way, their ends, the functions that do their work, and the filtering of past ones.
 
 A task's work is done, and judged, at the moment it is due: two power-ons that compete for
 one GPU are decided in the order of their due times. Due times are part of the state.
 
-Filtering of past tasks, and the newest of them.
-
-Recalled is that `latestPage` has the newest first, and its default length.
+Of past tasks it is recalled that `latestPage` has the newest first, and its default length.
 """
 
 from __future__ import annotations

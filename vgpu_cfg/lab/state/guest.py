@@ -1,9 +1,8 @@
 """The state of a simulated guest: its system and files, its logins, its faults, its progress since its boot.
 
 All of it is plain data, kept with its VM in the lab's state. Data on the disk outlast a restart; running
-programs do not.
-
-A fault of an exercise shows at the same place as in a real guest: in a tool's output, or in measurements.
+programs do not. A fault of an exercise shows at the same place as in a real guest: in a tool's output, or in
+measurements.
 """
 
 from __future__ import annotations

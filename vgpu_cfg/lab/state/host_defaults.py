@@ -1,13 +1,13 @@
-"""The defaults of an ESXi host of each release: settings, options, modules, services, firewall, packages.
+"""The defaults of an ESXi host of each release, and the effect of a restart on its values.
 
-Names, types and defaults of kernel settings and advanced options are those of the published dumps
-(lamw/esxi-advanced-and-kernel-settings); only a few of several hundred are here. Versions of packages
-and modules are decoration, but for the NVIDIA driver's.
+Defaults are those of settings, options, modules, services, firewall and packages. Names, types and defaults
+of kernel settings and advanced options are those of the published dumps
+(lamw/esxi-advanced-and-kernel-settings); only a few of several hundred are here. Versions of packages and
+modules are decoration, but for the NVIDIA driver's.
 
-The effect of a restart on a host: configured values take effect, and temporary ones are dropped.
-
-Source: NVIDIA MIG User Guide. MIG mode outlasts a restart on Ampere only, mixed size on no board.
-That a reboot drops the configured `vgpuMode` together with the one in force is assumed.
+At a restart configured values take effect, and temporary ones are dropped. MIG mode outlasts a restart on
+Ampere only (NVIDIA MIG User Guide), mixed size on no board. That a reboot drops the configured `vgpuMode`
+together with the one in force is assumed.
 """
 
 from __future__ import annotations

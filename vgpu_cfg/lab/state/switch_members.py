@@ -1,6 +1,7 @@
-"""The members of a distributed switch: hosts, their NICs at its uplink ports, and the portgroups they see.
+"""The members of a distributed switch (hosts, uplinks, portgroups they see), and dependents of host switches.
 
-The dependents of one host's switches: their NICs, and the portgroups.
+Of a member host these are its NICs at the uplink ports. The dependents of one host's switches are their NICs,
+and the portgroups.
 """
 
 from __future__ import annotations

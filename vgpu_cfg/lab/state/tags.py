@@ -1,12 +1,9 @@
-"""The state of tags: categories, tags and their objects, as plain values by their ids.
+"""The state of tags and custom attributes: their definitions, and their objects or values, as plain values.
 
 In `LabState.tagging`: `categories` id → {name, description, cardinality, associable_types}, `tags` id →
 {name, description, category_id}, `attached` id of a tag → list of [type, moid].
 
-The state of custom attributes: their definitions, and their values on objects.
-
-Plain values in `LabState.custom_values`: `fields` a list of {key, name, type}, `values` moid → {key as
-text: value}.
+In `LabState.custom_values`: `fields` a list of {key, name, type}, `values` moid → {key as text: value}.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The input of a simulated bundle module: the guest, parameters as the manifest has them, secrets.
+"""The surroundings of a simulated bundle module: the guest, parameters, secrets, and servers beyond the lab.
 
-A module has a check, an application, and a duration; its result is a word.
-
-The servers beyond the lab: packages by URL, registries with their images, the license server.
+Parameters are as the manifest has them. A module has a check, an application, and a duration; its result is a
+word. The servers beyond the lab are packages by URL, registries with their images, and the license server.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Creation of guests: from an estate file, as the copy of a template's, or by default.
+"""Creation of guests from an estate file, as the copy of a template's, or by default; their ssh host keys.
 
-The ssh host key of a guest: made by cloud-init at a first boot, or by ssh-keygen, and shown by sshd.
+A host key is made by cloud-init at a first boot, or by ssh-keygen, and shown by sshd.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A VM's guestinfo, as its guest reads and writes it: encodings, the text that says "nothing", redaction.
+"""A VM's guestinfo, as its guest reads and writes it: encodings, redaction, and rules for its documents.
 
 The texts for nothing, and for redacted values, are cloud-init's own (its VMware datasource).
 
-Rules for documents given to a guest (cloud-config, netplan): mappings without unknown keys.
+Documents given to a guest (cloud-config, netplan) are mappings without unknown keys.
 """
 
 from __future__ import annotations

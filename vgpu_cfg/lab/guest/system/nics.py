@@ -1,10 +1,10 @@
-"""The NICs that a guest sees: its adapters, virtual functions, and host NICs passed through whole.
+"""NICs that a guest sees (adapters, virtual functions, host NICs passed through whole), and packets' targets.
 
 Names are those of systemd on a VM of vSphere: adapters on the slots 192, 224, 256 (`ens192`), handed through
 devices on the slots from 161 on, with the port's name behind. A guest's own addresses come from netplan,
 else from the lab's DHCP.
 
-The guest that a packet reaches: by its sender's NIC, its address and the switch.
+A packet's sender NIC, its address and the switch decide which guest it reaches.
 """
 
 from __future__ import annotations

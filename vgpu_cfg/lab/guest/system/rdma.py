@@ -1,14 +1,13 @@
-"""The current RDMA path of a guest: each link of the ATS chain, GIDs, the resulting bandwidth.
+"""The current RDMA path of a guest: each link of the ATS chain, GIDs, the resulting bandwidth, NIC counters.
 
 Address translation is on where the host's kernel setting, the firmware in force and, for peer access, the
 VM's options all are (NVIDIA AI Enterprise guide, ch. 4). The loss for a missing link is the lab's own, except
 "about half", which users report.
 
-NIC counters in the lab: mlx5's statistics of a port, and its RDMA device's counters in sysfs.
-
-Names are those of the kernel's documentation of mlx5's counters and of recorded `hw_counters`. A virtual
-function has no counters of the physical port. That a transfer whose ends disagree about PFC loses packets,
-and how many, is the lab's own.
+NIC counters are mlx5's statistics of a port, and its RDMA device's counters in sysfs. Names are those of the
+kernel's documentation of mlx5's counters and of recorded `hw_counters`. A virtual function has no counters of
+the physical port. That a transfer whose ends disagree about PFC loses packets, and how many, is the lab's
+own.
 """
 
 from __future__ import annotations

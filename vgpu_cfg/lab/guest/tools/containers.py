@@ -1,9 +1,8 @@
-"""docker, nerdctl and the rest in a guest: containers run in the guest itself, with its GPUs.
+"""Containers in a guest, run by docker, nerdctl and the rest, and the launchers in their images.
 
-Other training launchers than Horovod: the PyTorch and the Open MPI of an image, by their own output.
-
-Versions are those of PyTorch's own wheel 2.6.0 (CUDA 12.6, NCCL 2.21.5), and of an Open MPI of that year:
-what NVIDIA's images of a month hold, the lab does not know.
+Containers run in the guest itself, with its GPUs. Of launchers these are all but Horovod: the PyTorch and the
+Open MPI of an image answer with their own output. Versions are those of PyTorch's own wheel 2.6.0 (CUDA 12.6,
+NCCL 2.21.5), and of an Open MPI of that year: what NVIDIA's images of a month hold, the lab does not know.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Other guests as seen from one guest: ping and ssh in the mesh, and its NICs in ethtool.
-
-The Horovod of an image, and the answers of its horovodrun to options.
+"""Other guests as seen from one guest (ping, ssh in the mesh), its NICs in ethtool, and an image's Horovod.
 
 NVIDIA's TensorFlow images hold the versions of their release notes ("TensorFlow Release 20.10" and so on,
 Horovod); a month between is assumed to hold those of the one before. The options and error messages of

@@ -1,4 +1,4 @@
-"""RDMA's programs in a guest: devices, GIDs, QoS, and the firmware of a NIC that is handed through.
+"""RDMA's programs in a guest: devices, GIDs, QoS, and the firmware of a NIC that is passed through.
 
 `ibv_devinfo` and `show_gids` print as rdma-core's and MLNX_OFED's do, `mlnx_qos` as REFERENCE has it;
 `mlxconfig` is the host's, over the NICs that the guest has whole. Widths are recalled.

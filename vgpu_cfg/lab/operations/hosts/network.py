@@ -6,7 +6,7 @@ kept. The methods' descriptions name the required privileges.
 A portgroup made here is for VMkernel NICs alone: a portgroup for VMs is a network of the inventory, and is
 defined in the estate.
 
-Services are those of HostVirtualNicManager. After the vSphere API reference: another device or kind of
+Services are those of HostVirtualNicManager. After the vSphere API reference, another device or kind of
 service is an InvalidArgument. That the last NIC with management cannot be deselected is the lab's own, as
 with the removal of that NIC.
 """

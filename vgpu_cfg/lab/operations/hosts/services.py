@@ -1,19 +1,15 @@
-"""The services, the firewall and the lockdown mode of a host.
+"""Services and settings of a host: firewall, lockdown, clock, storage, modules, packages, power policy.
 
 A restart of `xorg` brings graphics types and assignment policy into force; while VMs with vGPUs run it is
 refused. The fault of that refusal, and the message of a service that runs already, are recalled.
 
-The clock of a host, which is the lab's, the NTP servers that it asks, and its storage looked at anew.
+The clock of a host is the lab's; with it go the NTP servers that the host asks. Its storage can be looked at
+anew. The option strings of kernel modules are replaced whole, and hold from the next boot on. Packages are
+the installed ones, and those that an offline bundle adds at the next boot.
 
-The kernel modules of a host: their option strings are replaced whole, and hold from the next boot on.
-
-The packages of a host: the installed ones, and those that an offline bundle adds at the next boot.
-
-Other settings of a host: its power policy, and the acceptance level of its packages.
-
-The four policies with their keys and short names are those of ESXi (`vim.host.PowerSystem`, and Ansible's
-vmware_host_powermgmt_policy); that a new host has the balanced one is as VMware's guide to resource
-management has it. The acceptance level is ESXi's own, and nothing changes it.
+The four power policies with their keys and short names are those of ESXi (`vim.host.PowerSystem`, and
+Ansible's vmware_host_powermgmt_policy); that a new host has the balanced one is as VMware's guide to resource
+management has it. The acceptance level of packages is ESXi's own, and nothing changes it.
 """
 
 from __future__ import annotations

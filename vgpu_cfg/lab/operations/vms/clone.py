@@ -2,7 +2,7 @@
 
 A clone carries the source's extraConfig with it, owner marks of other programs included.
 
-A guest that is to be customised at its next start: by CustomizeVM_Task, or by the clone of its VM.
+CustomizeVM_Task, or the clone of its VM, has a guest customized at its next start.
 """
 
 from __future__ import annotations

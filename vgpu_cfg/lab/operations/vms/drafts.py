@@ -1,6 +1,6 @@
-"""A VM being changed: a draft that takes a whole ConfigSpec, and becomes the VM only if all of it can be.
+"""A VM being changed or made: a draft that becomes the VM only if all of a ConfigSpec can be, and its place.
 
-The place of a new VM: pool, host, datastore; and the lab's choice of a host if none is named.
+The place of a new VM is a pool, a host and a datastore; the lab chooses a host if none is named.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Objects renamed, turned into templates and back, and removed.
 
-Each only where nothing is left in it or on it; which fault says so for a cluster and a datacenter is assumed.
+An object is removed only if nothing is left in it or on it; which fault says so for a cluster and a
+datacenter is assumed.
 """
 
 from __future__ import annotations

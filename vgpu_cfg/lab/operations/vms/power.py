@@ -1,4 +1,4 @@
-"""Power: on where the rules let a VM run, off, suspended, reset, and the guest's own shutdown.
+"""Power: on if the rules let a VM run, off, suspended, reset, and the guest's own shutdown.
 
 A power-on and a power-off move the VM's change version, as on a real vCenter (vmware/vic, pull
 request 2510, for the power-on; for the power-off it is assumed).

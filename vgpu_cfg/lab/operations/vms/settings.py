@@ -1,13 +1,13 @@
-"""A ConfigSpec's settings on a VM: the fields, those that a running VM accepts, extraConfig's merge.
+"""A ConfigSpec's settings on a VM: the fields, those a running VM accepts, extraConfig, storage policies.
 
-Changes are incremental: a property that is unset, be it of the spec or of an object in it, is not changed
-(VirtualMachineConfigSpec in the vSphere API reference). Boot options hold from the next power-on, so a
-running VM takes them; secure boot wants it off ("Enable or Disable UEFI Secure Boot", vSphere Security).
+Changes are incremental, and extraConfig is merged: a property that is unset, be it of the spec or of an
+object in it, is not changed (VirtualMachineConfigSpec in the vSphere API reference). Boot options hold from
+the next power-on, so a running VM takes them; secure boot wants it off ("Enable or Disable UEFI Secure Boot",
+vSphere Security).
 
-The storage policies that a request gives a VM's home and its disks.
-
-vCenter keeps them outside of the VM's configuration (vim `VirtualMachineDefinedProfileSpec`). A policy that
-there is not is refused; whether a datastore that does not fit is refused, too, is not played.
+The storage policies that a request gives a VM's home and its disks are kept by vCenter outside of the VM's
+configuration (vim `VirtualMachineDefinedProfileSpec`). A policy that does not exist is refused; whether a
+datastore that does not fit is refused, too, is not simulated.
 """
 
 from __future__ import annotations
