@@ -1,10 +1,10 @@
-"""The runner of a plan: one thread, many tasks, one wait over all of them.
+"""The runner of a plan: one thread, many tasks, one wait over all of them, and a list of incomplete objects.
 
 Changes begin as the scheduler hands them out, each as a step (a generator) that is resumed whenever its task
 has ended. Readings that steps request at one moment are made in one call. A failure skips the changes that
 need the failed one, and the rest goes on. Nothing here knows a kind of change but the manual step.
 
-The incomplete objects of a run: half-made VMs, guests, hosts that are down, tasks still running.
+Incomplete objects of a run are half-made VMs, guests, hosts that are down, and tasks still running.
 """
 
 from __future__ import annotations

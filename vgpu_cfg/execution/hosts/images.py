@@ -1,8 +1,8 @@
 """Edit the image of a cluster, and remediate one host: tasks of Lifecycle Manager, which are polled.
 
-Belief: remediation-keeps-maintenance.
-
 A cluster has one such task at a time: another one, of an interrupted run or of a person, is waited for first.
+
+Belief: remediation-keeps-maintenance.
 """
 
 from __future__ import annotations

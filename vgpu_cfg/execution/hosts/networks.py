@@ -1,12 +1,10 @@
-"""Changes to clusters, vCenter and distributed switches for hosts: read, change, read again.
+"""Changes to clusters, vCenter, distributed switches and kept NIC names for hosts: read, change, read again.
 
 A switch or portgroup that this very run makes is known by its name until it has been made.
 
-The names that NICs had before they were passed through, kept on their host.
-
-A host lists no NIC for a function that it has handed out, and so a plan file that names the
-vmnic would not find it again. The name is kept before passthrough is asked for, and goes once the host
-lists the NIC again.
+The names that NICs had before they were passed through are kept on their host. A host lists no NIC for a
+function that it has handed out, and so a plan file that names the vmnic would not find it again. The name is
+kept before passthrough is asked for, and goes once the host lists the NIC again.
 """
 
 from __future__ import annotations

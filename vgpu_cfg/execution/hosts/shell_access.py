@@ -1,10 +1,8 @@
-"""Host shells: when they are opened, and their closing in every case.
+"""The tools of a run that prepares hosts: host shells with their opening and closing, and other dependencies.
 
-The plan file sets the limit: never, only if the SSH service already runs, or "open-and-close": then the
-service is started through vCenter if needed, and stopped again. A host in lockdown mode is left alone. One
-login per host serves a whole run.
-
-The additional dependencies of a run that prepares hosts.
+Host shells are closed in every case. The plan file sets the limit: never, only if the SSH service already
+runs, or "open-and-close": then the service is started through vCenter if needed, and stopped again. A host in
+lockdown mode is left alone. One login per host serves a whole run.
 """
 
 from __future__ import annotations

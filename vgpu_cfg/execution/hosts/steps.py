@@ -1,9 +1,8 @@
-"""Write one change to a host and read it back; restart services.
+"""Steps on one host: write a change and read it back, restart services, take it out of service and return it.
 
-Taking a host out of service and giving it back: mark, alarm, maintenance mode, and the way back.
-
-The mark comes first and goes last, so that a run that is killed at any moment leaves a host
-that says whose it is, and that the next run can finish.
+A host is taken out of service and returned with a mark, an alarm, and maintenance mode. The mark comes first
+and goes last, so that a run that is killed at any moment leaves a host that names its owner, and that the
+next run can finish.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Copies of a journal in other places, written without delaying the run.
+"""Records of a run outside its journal: copies of the journal, and the marks on hosts during work.
 
-A copy is written by a thread of its own. An error there ends the copy, never the run.
+A copy is written by a thread of its own, without delaying the run. An error there ends the copy, never the
+run.
 
-The marks that this tool keeps on hosts during work: the owner of a host, and the remaining steps.
-
-The mark is all that outlives a run. It is written before the step that it describes, and cleared once nothing
-remains: no maintenance mode, no open shell, no setting that waits for a restart.
+A mark holds the owner of a host, and the remaining steps. It is all that outlives a run. It is written before
+the step that it describes, and cleared once nothing remains: no maintenance mode, no open shell, no setting
+that waits for a restart.
 """
 
 from __future__ import annotations

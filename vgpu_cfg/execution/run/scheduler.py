@@ -1,18 +1,15 @@
-"""Scheduling of changes: the graph of needs, the caps on concurrent work, and what holds a change back.
+"""Scheduling of changes: the graph of needs, caps on concurrent work, and limits that hold changes back.
 
-Waves of hosts: which are down, whether another may go down, and which are dropped when a wave stops.
+Waves of hosts decide which hosts are down, whether another may go down, and which are dropped when a wave
+stops. A host counts as down from the first change that takes something from it, the switching off of the
+plan's own VMs included, until it has left maintenance mode. One that waits for a manual step, or has failed,
+stays down. So does from the beginning a host that was in maintenance mode before the run. A host that another
+user holds there (`is_held`) counts for no wave. A host that is powered off, and that the plan only asks to be
+powered on manually, counts in every wave.
 
-A host counts as down from the first change that takes something from it, the switching off of the plan's own
-VMs included, until it has left maintenance mode. One that waits for a manual step, or has failed, stays down.
-So does from the beginning a host that was in maintenance mode before the run. A host that another user holds
-there (`is_held`) counts for no wave. A host that is powered off, and that the plan only asks to be powered on
-manually, counts in every wave.
-
-Canaries: the changes that wait until the canary's own are confirmed and approved.
-
-Maintenance windows: changes that must not begin because the window of their hosts would close too early.
-
-Start queues: which VM may be powered on next, by the GPUs that ESXi gave the other VMs.
+Canaries hold back the changes that wait until the canary's own are confirmed and approved. Maintenance
+windows hold back changes that must not begin because the window of their hosts would close too early. Start
+queues decide which VM may be powered on next, by the GPUs that ESXi gave the other VMs.
 """
 
 from __future__ import annotations

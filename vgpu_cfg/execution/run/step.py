@@ -1,4 +1,4 @@
-"""The waits and the results of a step.
+"""The waits and the results of a step, and the readings that it requests.
 
 Readings that several steps request at one moment are one call.
 """

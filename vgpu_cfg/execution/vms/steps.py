@@ -1,10 +1,8 @@
-"""Create, change and delete VMs, with their rules, groups and overrides: check, write, confirm.
+"""Steps on VMs, rules, overrides, cordons and reservations: check, write, confirm.
 
-Cordons of hosts and GPUs: written or removed, and read back; nothing is disturbed.
-
-Reservations of GPUs for a plan: written or removed, and read back; nothing is disturbed.
-
-Wait for the end of a guest's customization: vCenter is asked for its events of the VM.
+VMs are created, changed and deleted, with their rules, groups and overrides. Cordons of hosts and GPUs, and
+reservations of GPUs for a plan, are written or removed, and read back; nothing is disturbed. To wait for the
+end of a guest's customization, vCenter is asked for its events of the VM.
 """
 
 from __future__ import annotations
