@@ -1,6 +1,6 @@
-"""Facts from checks of a VM, for the checks that follow.
+"""Facts from checks of a VM, for the checks that follow, and figures compared with those of an earlier run.
 
-Comparison of a run with the figures of an earlier one: a figure that was better then shows a loss.
+A figure that was better in the earlier run shows a loss.
 """
 
 from __future__ import annotations

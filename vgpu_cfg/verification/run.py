@@ -1,8 +1,7 @@
-"""A whole run: machines in parallel, pairs, all together; checks that rest on a failure are skipped.
+"""A whole run of checks: machines in parallel, pairs, all together, and each check carried out.
 
-The order of pairs, and whether a check's prerequisites hold.
-
-Carry out one check: its steps in shells, their answers, and errors as verdicts.
+Checks that rest on a failure are skipped: a check runs if its prerequisites hold. Pairs have an order. A
+check's steps are carried out in shells; their answers and errors become verdicts.
 """
 
 from __future__ import annotations

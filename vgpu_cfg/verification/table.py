@@ -1,6 +1,6 @@
-"""All checks: of what kind, in which order, what each rests on, and which of them measure.
+"""All checks: their kinds, order and prerequisites, those that measure, and those chosen for a run.
 
-The checks of a run: globs over their names, and the meaning of quick.
+A run chooses checks by globs over their names, or by `quick`.
 """
 
 from __future__ import annotations

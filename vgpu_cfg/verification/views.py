@@ -1,8 +1,7 @@
-"""A host or a guest as checks know it beforehand: the plan's settings, and the readings.
+"""Hosts, guests and pairs as checks know them beforehand: the plan's settings, and vCenter's readings.
 
-Two VMs of a plan, as checks see them that ask one about the other.
-
-The hosts and guests of a plan to verify, and their settings, from vCenter's readings.
+A pair is two VMs of a plan, as checks see them that ask one about the other. The hosts and guests of a plan
+to verify, with their settings, come from vCenter's readings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Container checks of a guest: runtime, GPUs, the framework in the image, the worker.
+"""Container checks of a guest: runtime, GPUs, the framework in the image, and the running worker.
 
-Checks of the running worker container: locked memory, shared memory, GPUs and RDMA devices.
+Of the worker's container, locked memory, shared memory, GPUs and RDMA devices are checked.
 
 Belief: image-id-of-a-container.
 """

@@ -1,12 +1,11 @@
-"""Link checks of a guest's NICs: whether port and PCIe run at the board's rated speed.
+"""Link checks of a guest's NICs: the speed of port and PCIe, and the counters during a pair's measurement.
 
-A port that came up slower reports its own speed as the line rate, so that measurements against it look well.
-The expected rate comes from elsewhere: the plan file, else the catalog of NICs, and the port's reported
-maximum.
+Port and PCIe must run at the board's rated speed. A port that came up slower reports its own speed as the
+line rate, so that measurements against it look well. The expected rate comes from elsewhere: the plan file,
+else the catalog of NICs, and the port's reported maximum.
 
-NIC counters during a pair's measurement: loss, pauses and notifications, and the priority in use.
-
-A network that is lossless for RDMA pauses and marks; it never loses or reorders a packet of its priority.
+Counters show loss, pauses and notifications, and the priority in use. A network that is lossless for RDMA
+pauses and marks; it never loses or reorders a packet of its priority.
 
 Belief: guest-sees-nic-pcie-link.
 """

@@ -1,8 +1,7 @@
-"""Machine checks of a guest: failing hardware, GPUs that slow down, room on disks.
+"""Machine checks of a guest: failing hardware, GPUs that slow down, room on disks, and the clock.
 
-Clock checks of a guest: whether it is right, and whether a service keeps it so.
-
-A licence token, a certificate, a job's time limits and the logs of several workers all rest on it.
+The clock must be right, and a service must keep it so: a licence token, a certificate, a job's time limits
+and the logs of several workers all rest on it.
 
 Belief: xids-of-programs.
 """

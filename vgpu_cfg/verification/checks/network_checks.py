@@ -1,6 +1,6 @@
-"""Checks of a guest's training network: NICs, RDMA devices, GIDs and RoCE.
+"""Checks of a guest's training network: NICs, RDMA devices, GIDs, RoCE, and ports that the guest owns.
 
-Checks of a port that a guest owns: trust, PFC, buffers and ECN, by OFED's tools or Linux's.
+A port that a guest owns is checked for trust, PFC, buffers and ECN, by OFED's tools or Linux's.
 
 Belief: roce-mtu-rule.
 """
