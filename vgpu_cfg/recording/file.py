@@ -1,6 +1,6 @@
-"""The recording as a file: one JSON document, gzipped where its name ends in `.gz`.
+"""The recording as a file (one JSON document, gzipped if its name ends in `.gz`), and equality of requests.
 
-When two requests ask the same: method, object and arguments, and nothing else.
+Two requests ask the same if method, object and arguments are equal, and by nothing else.
 
 Headers, namespace prefixes, white space and the cookie do not count, nor does who logs in. The objects of a
 session (views, collectors, page tokens) count by the id in the recorded answers, which is the one that a

@@ -1,10 +1,8 @@
-"""A Transport that keeps, scrubbed, what another one answers.
+"""Recording and playing: a Transport that keeps answers without secrets, and one that answers from them.
 
-Removal of secrets from a recorded answer, by parsing it: session keys, tickets, passwords.
-
-Ids that belong to a session are replaced by plain ones, the same wherever they come again.
-
-A Transport that answers from a recording, and says which answer it lacks.
+Secrets (session keys, tickets, passwords) are removed from a recorded answer by parsing it. Ids that belong
+to a session are replaced by plain ones, the same wherever they come again. The Transport that answers from a
+recording reports which answer it lacks.
 """
 
 from __future__ import annotations

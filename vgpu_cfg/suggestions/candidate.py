@@ -1,6 +1,6 @@
-"""One idea of what could help: part of a fix that is still to be tried.
+"""Ideas of what could help, each part of a fix still to be tried, and the plan made again with them.
 
-A plan made again, with ideas carried out on copies: of the plan file's text, and of the estate.
+Ideas are carried out on copies: of the plan file's text, and of the estate.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Ideas that, alone or together, leave a plan without an error: each answer is tried by planning again.
+"""Ideas that, alone or together, leave a plan without an error: each is tried by planning again.
 
-Ideas without need for approval go first, then by disturbance. The search is bounded by work, never by time,
-so that it finds the same on every machine.
-
-The disturbance by a fix's plan: the rows of DISRUPTION, and running VMs on hosts with manual steps.
+Ideas without need for approval go first, then by disturbance: the rows of DISRUPTION, and running VMs on
+hosts with manual steps. The search is bounded by work, never by time, so that it finds the same on every
+machine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Room for VMs that have no place: VMs that move or go off, hosts that come back, more hosts.
 
-VMs that run where a plan needs room or an empty host: moved to where each can run, or switched off.
+VMs that run where a plan needs room or an empty host are moved to where each can run, or switched off.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Obstructive keys of VMs' lines: their alternatives.
+"""Alternatives to obstructive keys: of VMs' lines, and of a plan's keys in guests.
 
-Obstacles to a plan's keys in guests: others than the plan's, old ones, ones not kept.
+In a guest the obstructive keys are others than the plan's, old ones, and ones not kept.
 """
 
 from __future__ import annotations
