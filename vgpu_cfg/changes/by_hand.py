@@ -1,6 +1,6 @@
-"""One thing that a person does in place of a change, and how values of a plan get into its commands.
+"""A person's manual step in place of a change, and the command lines of such steps.
 
-Distinguish command lines from sentences, and write a command line.
+Values of a plan get into the commands here. Command lines are distinguished from sentences, and written.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The other objects a change reaches: those that share a switch, a host or a cluster with its subject.
 
-Unreadable objects count as disturbed.
-
-One other object that a change disturbs: which, how, and the approval it needs.
+Each is recorded with the way it is disturbed, and the approval it needs. Unreadable objects count as
+disturbed.
 """
 
 from __future__ import annotations

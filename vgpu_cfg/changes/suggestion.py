@@ -1,8 +1,8 @@
-"""Remedies for a plan with errors: edits of its file, flags, and acts outside of it.
+"""Remedies for a plan: edits of its file, flags, acts outside of it, and differences adopted into the file.
 
-The result of adopting findings into a plan file: its new text, and the parts that could not be written.
-
-One difference between a plan file and the estate: subject, wanted, found, its author and time.
+A difference between a plan file and the estate has a subject, the wanted and the found value, its author and
+time. The result of adopting findings into a plan file is its new text, and the parts that could not be
+written.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The values of changes: subjects, edits, settings, places, and lines of words.
 
-How an edit reads: in running text, and as a line of a plan.
+An edit reads in two ways: in running text, and as a line of a plan.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Conversion of pydantic's errors for authors of YAML files.
+"""Conversion of pydantic's errors for authors of YAML files, at their places in the text.
 
 Each error becomes one fault at its place in the text, in the words of the document: keys, text, lists and
-mappings, not fields and types.
-
-A part of a document whose data may have been replaced while its places stayed.
+mappings, not fields and types. A part of a document may have had its data replaced while its places stayed.
 """
 
 from __future__ import annotations
