@@ -1,6 +1,6 @@
-"""The one place where an error becomes an exit code, and where the commands are gathered.
+"""The commands, gathered under the headings of help, and the one place where an error becomes an exit code.
 
-Which commands there are, under which heading help lists them, and which module knows each.
+The list of commands names the module that knows each.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reach the user: a call when a command has ended, and questions at a terminal, which call as well.
 
-No Ctrl-C at a question is lost.
+A Ctrl-C at a question is never lost.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Write a file of a given name completely or not at all.
+"""Files of a given name, written completely or not at all, and the pages that commands write with it.
 
-The pages that commands write next to their output: the same values, for a browser.
+A page shows the same values as the output that it is written next to, for a browser.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The options that many commands share, added to a command's signature by a decorator.
+"""The options that many commands share, added to a signature by a decorator, and the values of some of them.
 
 Typer reads a function's signature. `connected` appends the options that select the server and hands the
 command one `ConnectionFlags`; `planned` does the same for values of a plan file's variables.
 
-Values of several commands: the options of `export --update`, durations, and the steps of a trial.
+Values that several commands share are the options of `export --update`, durations, and the steps of a trial.
 """
 
 from __future__ import annotations

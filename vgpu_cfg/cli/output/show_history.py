@@ -1,6 +1,7 @@
-"""The answers of `history`: a table of runs, or one run with its steps.
+"""The answers of `history`, `unlock` and `freeze`: runs and their steps, owners of locks, and freezes.
 
-The answers of `unlock`: the owners of locks, those about to be removed, and those removed; those of `freeze`.
+`history` shows a table of runs, or one run with its steps. `unlock` shows the owners of locks, the locks
+about to be removed, and those removed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Which locks a command takes before it changes anything: of its plan, then of hosts and clusters.
+"""A command that carries a plan out: its locks before the first change, and the records of its run.
 
-Run data and where it is recorded: for every command that carries a plan out.
+Locks are taken of its plan, then of hosts and clusters. Every such command has its run data, and the places
+where they are recorded, from here.
 """
 
 from __future__ import annotations
