@@ -1,6 +1,6 @@
-"""The plan file's words that planning uses as values: device use, NUMA, spread, secrets.
+"""The plan file's words that planning uses as values: device use, NUMA, spread, secrets, and limits.
 
-How long is waited for what answers, how much is taken of it, and how much is asked at once.
+Limits are the time to wait for an answer, the amount of it to accept, and the number of requests at once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Reservations stored in vCenter: the plan, the number of GPUs, their cluster, the start and the end.
+"""GPUs set aside at a vCenter: reservations that it stores, and quotas from a file.
 
-Quotas for a vCenter's GPUs from a file: how many of which boards an owner or folder can use.
+A reservation has the plan, the number of GPUs, their cluster, the start and the end. Quotas are how many of
+which boards an owner or folder can use.
 """
 
 from __future__ import annotations

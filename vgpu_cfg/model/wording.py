@@ -1,6 +1,6 @@
-r"""How sizes, counts and lists are spelled in messages.
+r"""Wording of messages: the spelling of sizes, counts and lists, and characters that must not be obeyed.
 
-Which signs are obeyed and not seen, and how each is shown: written out, as `\n`, `\x9b` or `\u202e`.
+Characters that are obeyed and not seen are written out, as `\n`, `\x9b` or `\u202e`.
 
 Names, reasons, events and errors come from others. A character that moves the cursor, breaks the line or
 reverses the order of letters could forge the display. In JSON they are written by the rules of JSON.

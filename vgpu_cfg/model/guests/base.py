@@ -1,6 +1,6 @@
-"""The base of every module of a guest, and the part that several modules share: NICs.
+"""The base of every module of a guest, and the NICs that several share, with their kept addresses.
 
-The extraConfig key in which a VM keeps the addresses that its pools gave it, and how its words are spelt.
+An extraConfig key holds the addresses that a VM's pools gave it, spelled as follows.
 
 `nic2=10.111.0.11/24` is the second NIC's address; `nic3=10.112.0.11/24@b8:59:9f:00:00:01` also has the MAC by
 which the guest knows a passthrough NIC, since vCenter no longer reports it then.

@@ -1,14 +1,12 @@
-"""A guest's desired state, the mark with its staged modules, and its reports.
+"""A guest's desired state, the mark with its staged modules, its reports, its host key, and its user data.
 
-A guest's trusted SSH host key: the one that it generated and reported, or one generated in advance.
+A guest's trusted SSH host key is the one that it generated and reported, or one generated in advance. A guest
+makes its host key at its first boot and reports the public half; the run keeps that on the VM. Guests that
+were given a derived key, by an earlier release or because their secrets are exposed, keep it.
 
-A guest makes its host key at its first boot and reports the public half; the run keeps that on the VM. Guests
-that were given a derived key, by an earlier release or because their secrets are exposed, keep it.
-
-The content allowed in a user's own #cloud-config next to vgpu-cfg's.
-
-Lists that both have are joined, any other key that both set must be set alike, and no account and no file
-may come from both: the later one would win without a word.
+A user's own #cloud-config is allowed next to vgpu-cfg's: lists that both have are joined, any other key that
+both set must be set alike, and no account and no file may come from both: the later one would win without a
+word.
 """
 
 from __future__ import annotations

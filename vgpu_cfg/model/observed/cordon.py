@@ -1,12 +1,13 @@
-"""Cordons, which keep new VMs off a host or one of its GPUs: their text in the host's custom attribute.
+"""Marks on hosts and VMs that outlive a command: cordons, ways into maintenance mode, and VMs' earlier hosts.
 
-An attribute holds one cordon: `vgpu_cfg.cordon` that of the host, `vgpu_cfg.cordon.1` and on those of
-GPUs. A text that is none of this tool's is a cordon of the host all the same, with the text as its reason:
-a user who edits the attribute in the vSphere Client intends it, and truncated text still applies.
+A cordon keeps new VMs off a host or one of its GPUs. Its text is in the host's custom attribute. An attribute
+holds one cordon: `vgpu_cfg.cordon` that of the host, `vgpu_cfg.cordon.1` and on those of GPUs. A text that is
+none of this tool's is a cordon of the host all the same, with the text as its reason: a user who edits the
+attribute in the vSphere Client intends it, and truncated text still applies.
 
-The way a host entered maintenance mode according to vCenter's events, if it has no mark.
+If a host has no mark, vCenter's events show the way it entered maintenance mode.
 
-A VM's location before its host was drained: the text of its custom attribute.
+A VM's location before its host was drained is the text of the VM's custom attribute.
 """
 
 from __future__ import annotations

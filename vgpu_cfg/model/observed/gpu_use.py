@@ -1,6 +1,7 @@
-"""GPU use, now and over time, as reported by vCenter's performance counters.
+"""GPU use and GPU sharing of a host: vCenter's counters now and over time, and the host's graphics settings.
 
-How a host's graphics are set: for whom its GPUs are, and how vGPUs are dealt to them.
+The counters are vCenter's performance counters. The graphics settings show for whom a host's GPUs are, and
+how vGPUs are dealt to them.
 """
 
 from __future__ import annotations

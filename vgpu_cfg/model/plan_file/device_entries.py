@@ -1,9 +1,10 @@
-"""Device keys of an entry in `hosts`: rules for GPUs and NICs, VMkernel NICs, PVRDMA.
+"""Devices in a plan file: the device keys of an entry in `hosts`, and a VM's options.
 
-A VM's options in a plan file: one model, from the file to the desired state.
+The device keys are rules for GPUs and NICs, VMkernel NICs, and PVRDMA. A VM's options are one model, from the
+file to the desired state.
 
-Each is a row of the table of VM settings (`planning.vms.table`), which says how it is read, written and
-shown. An option that is absent is None and not among `model_fields_set`.
+Each option is a row of the table of VM settings (`planning.vms.table`), which defines how it is read, written
+and shown. An option that is absent is None and not among `model_fields_set`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How the values of `guest` and `training` are written: host names, accounts, images, packages, durations.
+"""Values of `guest` and `training` as written, and their types: hosts, accounts, images, packages, durations.
 
 Values for guests end up in shell scripts, units and configuration files: each of these is checked by
 the rules of what reads it, so that no quoting has to save it. Every parser raises ValueError; where there
 is a suggestion, it is on the message's second line.
 
-The types that only the keys of `guest` and `training` have, each with its form in the JSON schema.
+The types that only these keys have carry their form in the JSON schema.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An entry of `hosts` as its author writes it: which hosts, what of them, and how they may be disturbed.
 
-An item in a VM's `nics`: a network adapter, or a physical NIC's function.
+An item of a VM's `nics` is defined here, too: a network adapter, or a physical NIC's function.
 """
 
 from __future__ import annotations

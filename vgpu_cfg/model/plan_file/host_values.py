@@ -1,9 +1,9 @@
-"""How single values of `hosts` are written: windows, firmware words, versions, depots, addresses.
+"""Values of `hosts` and `networks` as written: windows, firmware, versions, depots, addresses; their types.
 
 Every parser raises ValueError; where there is something to suggest, the hint
 is on the message's second line.
 
-The types that only the keys of `hosts` and `networks` have, each with its form in the JSON schema.
+The types that only these keys have carry their form in the JSON schema.
 """
 
 from __future__ import annotations

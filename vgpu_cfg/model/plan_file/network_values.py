@@ -1,9 +1,9 @@
-"""How the addresses of networks and NICs are written: subnets, pools, gateways, and the address of a NIC.
+"""The key `networks` as its author writes it: lines, and addresses (subnets, pools, gateways, NICs).
 
 Addresses are IPv4. Every parser raises ValueError; a hint, if any, is on the second line of
 the message.
 
-A line of `networks` as its author writes it: a name, a portgroup to make, and the addresses of guests.
+A line has a name, a portgroup to make, and the addresses of guests.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""How the values of `site` are written: proxies, hosts, certificates, and where mirrors are.
+"""The key `site`, for the guests' site, and its values: proxies, hosts, certificates, and mirrors.
 
 These values end up in configuration files of apt, dnf, container runtimes and systemd, so each is
 held to signs that all of them carry as they are.
-
-The key `site`, for the guests' site: proxy, mirrors, certificates, and its hosts.
 """
 
 from __future__ import annotations
