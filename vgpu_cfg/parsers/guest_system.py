@@ -1,34 +1,24 @@
-"""Output of small tools of a Linux guest: lsmod, ip, ethtool, systemctl, Horovod's list of its parts.
+"""Output of small tools of a Linux guest: modules, interfaces, services, clock, work, disks, kernel log, PCI.
 
-Sources: kmod `lsmod(8)`; iproute2 `ip -json address show`; `systemctl(1)`, is-active;
-horovod/horovod, `horovod/runner/launch.py`, `--check-build`.
+Work that runs in a guest is read from its processes and containers, by one line of shell. A process that uses
+CUDA holds /dev/nvidia-uvm open, NVIDIA's daemons do not. Processes started by `train` have its variables.
+Containers of this tool are known by their names, and are no work by themselves.
 
-A guest's clock: the time, and whether a service keeps it right.
+A guest's clock has a time, and a service that keeps it right or not. Of file systems the free room is read,
+in POSIX' form, and whether the root is read-only. The kernel's log shows failing hardware: GPUs by Xid, PCIe,
+NICs, disks. `lspci -vvv` shows a function's link, its read requests, and whether it uses ATS; without root's
+rights it prints `Capabilities: <access denied>`.
 
-Sources: coreutils `date +%s.%N`; chrony, `chronyc tracking` ("Leap status     : Not synchronised"); systemd,
-`timedatectl show` ("NTPSynchronized=yes").
-
-Work that runs in a guest, from its processes and containers: one line of shell, and its output.
-
-A process that uses CUDA holds /dev/nvidia-uvm open, NVIDIA's daemons do not. Processes started by `train`
-have its variables. Containers of this tool are known by their names, and are no work by themselves.
-
-The free room of file systems: `df -Pk`, in POSIX' form; and whether the root is read-only.
-
-Sources: POSIX, df; GNU coreutils, `df -Pi`, whose columns are of inodes; proc(5), /proc/mounts.
-
-The lines of the kernel's log that show failing hardware: GPUs by Xid, PCIe, NICs, disks.
-
-Sources: Xid numbers: NVIDIA's Xid catalogue; PCIe: kernel, `drivers/pci/pcie/aer.c` ("PCIe Bus Error:
-severity=Corrected") and `drivers/pci/setup-res.c` ("BAR 1 [mem 0x…]: assigned").
+Sources: kmod `lsmod(8)`; iproute2 `ip -json address show`; ethtool; `systemctl(1)`, is-active; Horovod's list
+of its parts: horovod/horovod, `horovod/runner/launch.py`, `--check-build`. Clock: coreutils `date +%s.%N`;
+chrony, `chronyc tracking` ("Leap status : Not synchronised"); systemd, `timedatectl show`
+("NTPSynchronized=yes"). File systems: POSIX, df, `df -Pk`; GNU coreutils, `df -Pi`, whose columns are of
+inodes; proc(5), /proc/mounts. Kernel's log: NVIDIA's Xid catalogue; PCIe: kernel, `drivers/pci/pcie/aer.c`
+("PCIe Bus Error: severity=Corrected") and `drivers/pci/setup-res.c` ("BAR 1 [mem 0x…]: assigned"). lspci:
+pciutils, `ls-caps.c` and `ls-ecaps.c` (`ATSCtl: Enable+, Smallest Translation Unit: 00`, `LnkSta: Speed
+16GT/s (ok), Width x16 (ok)`, `MaxPayload 256 bytes, MaxReadReq 512 bytes`).
 
 Belief: guest-tool-output.
-
-`lspci -vvv` of a function: its link, its read requests, and whether it uses ATS.
-
-Source: pciutils, `ls-caps.c` and `ls-ecaps.c` (`ATSCtl: Enable+, Smallest Translation Unit: 00`, `LnkSta:
-Speed 16GT/s (ok), Width x16 (ok)`, `MaxPayload 256 bytes, MaxReadReq 512 bytes`). Without root's rights it
-prints `Capabilities: <access denied>`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The statements of a plan's files on the plan itself: name, vCenter, protection, secrets.
+"""The statements of a plan's files on the plan itself: name, vCenter, protection, secrets, variables.
 
-Values of `${name}`: `vars` of every file, --vars files, --set; text in, text out.
-
-Later files go before earlier ones, --vars files before `vars`, --set before all. A variable is always text: a
+The values of `${name}` come from `vars` of every file, --vars files, and --set; text in, text out. Later
+files go before earlier ones, --vars files before `vars`, --set before all. A variable is always text: a
 number or a truth value is taken as written. `$${x}` is the text `${x}` itself.
 """
 

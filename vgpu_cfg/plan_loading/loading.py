@@ -1,8 +1,7 @@
-"""The order of reading a plan file, and its result.
+"""The order of reading a plan file, its result, its certificates, and a limit on the names it writes out.
 
-The files with certificates that a plan's `site` names: found within reach, and read.
-
-The number of names that a plan file writes out: a line of a few letters can mean millions.
+The files with certificates that a plan's `site` names are found within reach, and read. The number of names
+is limited because a line of a few letters can mean millions.
 """
 
 from __future__ import annotations

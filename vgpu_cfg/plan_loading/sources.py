@@ -1,6 +1,6 @@
-"""The files that make up a plan: the file itself, and its includes, weakest first.
+"""The files that make up a plan (the file itself, and its includes, weakest first), and those it may name.
 
-The files that a plan file may name: those in its own folder, and in allowed folders.
+A plan file may name files in its own folder, and in allowed folders.
 
 The runner of a plan may be able to read more than its author. Links are followed first, so that none leads
 out.

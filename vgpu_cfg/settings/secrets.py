@@ -1,4 +1,4 @@
-"""How a secret is fetched from where a reference says it is; it is never printed or kept.
+"""Secrets fetched from the source that a reference names; a secret is never printed or kept.
 
 An encrypted file of age's is read by a library, one of sops' by its program.
 """

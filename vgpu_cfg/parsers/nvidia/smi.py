@@ -1,24 +1,20 @@
-"""`nvidia-smi -q` on the driver and every GPU, and `--query-gpu` with `--format=csv`.
+"""Output of nvidia-smi: the driver and every GPU, running vGPUs, GPU instances, and NVLinks with traffic.
 
-Sources: NVIDIA AI Enterprise User Guide and Virtual GPU Software User Guide, chapters on nvidia-smi; the
-nvidia-smi manual page. ECC's section is "Ecc Mode" up to R510 and "ECC Mode" after it. The number of a module
-is printed as "Module ID" on its own in reports of R525 to R560, and as "Module Id" under "Platform Info" in
-those of 565.57.01, 570.124.06, 575.57.08, 580.119.02 and 580.173.02. A GPU that is on no baseboard has 1.
+    -q, --query-gpu --format=csv    the driver and every GPU
+    vgpu -q                         the vGPUs that run on a host
+    mig -lgi                        the existing GPU instances, and their placement
+    nvlink --status                 the NVLinks of each GPU that carry traffic
 
-`nvidia-smi vgpu -q`: the vGPUs that run on a host.
+ECC's section is "Ecc Mode" up to R510 and "ECC Mode" after it. The number of a module is printed as "Module
+ID" on its own in reports of R525 to R560, and as "Module Id" under "Platform Info" in those of 565.57.01,
+570.124.06, 575.57.08, 580.119.02 and 580.173.02. A GPU that is on no baseboard has 1. For NVLinks there is a
+line for each GPU, then `Link 0: 25 GB/s`, or `Link 0: <inactive>` for one that is down. A vGPU without NVLink
+lists none.
 
-Source: NVIDIA Virtual GPU Software User Guide and NVIDIA AI Enterprise User Guide, chapters on monitoring;
-public logs of hosts for `License Status : N/A (Expiry: N/A)`.
-
-`nvidia-smi mig -lgi`: the existing GPU instances, and their placement.
-
-Sources: NVIDIA Multi-Instance GPU User Guide; NVIDIA AI Enterprise User Guide, chapter on MIG-backed
-vGPUs.
-
-The NVLinks of each GPU that carry traffic: `nvidia-smi nvlink --status`.
-
-Source: nvidia-smi manual page, "nvlink"; public outputs of A100 and H100: a line for each GPU, then
-`Link 0: 25 GB/s`, or `Link 0: <inactive>` for one that is down. A vGPU without NVLink lists none.
+Sources: NVIDIA AI Enterprise User Guide and Virtual GPU Software User Guide, chapters on nvidia-smi and on
+monitoring; NVIDIA AI Enterprise User Guide, chapter on MIG-backed vGPUs; NVIDIA Multi-Instance GPU User
+Guide; the nvidia-smi manual page, also "nvlink"; public logs of hosts for `License Status : N/A (Expiry:
+N/A)`; public outputs of A100 and H100 for NVLinks.
 """
 
 from __future__ import annotations

@@ -1,19 +1,18 @@
 """A guest's RDMA devices: ports and GIDs, the speed of a NIC's port and its PCIe link, and counters.
 
-Sources of `ibv_devinfo` and of the GID table by `show_gids` or from sysfs: rdma-core,
-`libibverbs/examples/devinfo.c`; MLNX_OFED's script `show_gids` as public logs show it (columns apart by tabs,
-no IPv4 for a GID that holds none); kernel ABI, `Documentation/ABI/stable/sysfs-class-infiniband` (`gids`,
-`gid_attrs/types`, `gid_attrs/ndevs`).
+The GID table is read by `show_gids` or from sysfs, speeds by `ethtool INTERFACE` and sysfs, mlx5's statistics
+by `ethtool -S`. `show_gids` parts its columns by tabs, and has no IPv4 for a GID that holds none.
+`current_link_speed` reads `16.0 GT/s PCIe` (`8 GT/s` before 5.10), `Unknown` if the device does not report
+it; `current_link_width` reads 0 or 255 then. A virtual function has no counters of the physical port.
 
-Sources of the speeds by `ethtool INTERFACE` and sysfs: ethtool, `ethtool.c` and `common.c` ("Supported link
+Sources on ports and GIDs: rdma-core, `libibverbs/examples/devinfo.c` (`ibv_devinfo`); MLNX_OFED's script
+`show_gids` as public logs show it; kernel ABI, `Documentation/ABI/stable/sysfs-class-infiniband` (`gids`,
+`gid_attrs/types`, `gid_attrs/ndevs`). On speeds: ethtool, `ethtool.c` and `common.c` ("Supported link
 modes:", "Speed: 100000Mb/s", "Speed: Unknown!"); kernel, `drivers/pci/pci-sysfs.c` and `pci_speed_string` of
-`drivers/pci/probe.c`: `current_link_speed` reads `16.0 GT/s PCIe` (`8 GT/s` before 5.10), `Unknown` if the
-device does not report it; `current_link_width` reads 0 or 255 then.
-
-Names and meanings of mlx5's statistics by `ethtool -S`: the kernel's documentation,
-networking/device_drivers/ethernet/mellanox/mlx5/counters.rst (`rx_prio3_pause`, `rx_discards_phy`; a virtual
-function has no counters of the physical port), and NVIDIA's "Understanding mlx5 Linux counters" for
-`ports/1/hw_counters` in sysfs (`np_cnp_sent`, `out_of_sequence`).
+`drivers/pci/probe.c`. On names and meanings of counters: the kernel's documentation,
+networking/device_drivers/ethernet/mellanox/mlx5/counters.rst (`rx_prio3_pause`, `rx_discards_phy`), and
+NVIDIA's "Understanding mlx5 Linux counters" for `ports/1/hw_counters` in sysfs (`np_cnp_sent`,
+`out_of_sequence`).
 
 Belief: mlx5-counters, sound-link-counts-no-errors.
 """
