@@ -77,6 +77,7 @@ def test_a_text_file_collector_gets_a_whole_file(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg.done("metrics", "--once", "--to", "vgpu.prom", *SERVER)
     text = (vgpu_cfg.folder / "vgpu.prom").read_text()
     assert (ran.out, lines(text)[0]) == ("", "vgpu_cfg_up 1.0")
+    assert "vgpu.prom: written" in ran.err
     assert [path.name for path in vgpu_cfg.folder.glob("*.prom*")] == ["vgpu.prom"]
 
 

@@ -271,7 +271,9 @@ def test_a_perftest_without_cuda_is_not_proven_until_the_allreduce_proves_it(tra
 
 def test_figures_are_kept_and_held_against(trained: CommandLine) -> None:
     words = ("verify", PLAN, "--only", "bandwidth", "--history", "runs.jsonl")
-    trained.done(*words, "--save", "figures.json", **SECRETS)
+    saved = trained.done(*words, "--save", "figures.json", **SECRETS)
+    assert "runs.jsonl: one line added" in saved.err
+    assert "figures.json: measurements saved" in saved.err
     trained.done(*words, "--baseline", "figures.json", **SECRETS)
     kept = json.loads((trained.folder / "figures.json").read_text(encoding="utf-8"))
     assert {figure["subject"] for figure in kept["figures"]} == {"hvd-01 -> hvd-02", "hvd-02 -> hvd-01"}

@@ -89,6 +89,7 @@ def metrics(
             from vgpu_cfg.cli.kept.whole_file import write_whole
 
             write_whole(to, text, mode=0o644)
+            show.say(f"{to}: written")
         return
     import threading
 

@@ -189,6 +189,7 @@ def verify(
     )
     wanted = Wanted(choice, tuple(vms or ()), tuple(hosts or ()), all_, before)
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
+    from vgpu_cfg.cli.output import show
 
     for option, written in (("--report", report), ("--save", save), ("--history", history)):
         if written is not None:
@@ -201,6 +202,7 @@ def verify(
         _write(report, found, code, before, earlier)
     if history is not None:
         add_to_history(history, found)
+        show.say(f"{history}: one line added")
     if save is not None:
         _save(save, found)
     again = [f"--only={','.join(dict.fromkeys(one.check for one in found.failed))}"] if found.failed else []
