@@ -1,7 +1,4 @@
-"""Counts of profiles in few words, the largest first.
-
-The list of a board's PCI ids.
-"""
+"""Boards and profiles in few words: counts of profiles, the largest first, and a board's PCI ids."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Quote text from plans and servers for Markdown so that it stays text, whatever characters it holds.
+"""Markdown for plans: quoted text of plans and servers, and a runbook's steps and access to its lab.
 
-A template needs no filter for that: all but `Markdown` values are quoted when printed.
-
-The parts of a runbook: its steps, and access to the lab that it is for.
+Quoted text stays text, whatever characters it holds. A template needs no filter for that: all but `Markdown`
+values are quoted when printed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The content of templates on a terminal: a table each, and the plan's missing requirements.
+"""Templates and software stacks on a terminal: a table each, then missing requirements or open questions.
 
-The stacks of VMs next to a driver branch on a terminal: a table per VM, then the open questions.
+The table of a template shows its content, then the plan's missing requirements. The stacks of VMs next to a
+driver branch are a table per VM, then the open questions.
 """
 
 from __future__ import annotations

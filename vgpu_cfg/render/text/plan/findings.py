@@ -1,6 +1,6 @@
-"""Findings on a terminal: the code, the subject and the problem; below it the reasons and the fix.
+"""Findings and fixes on a terminal: code, subject and problem; the lines to paste, and their disruptions.
 
-Fixes on a terminal: the lines to paste, their disruptions, required approvals, and steps outside the plan.
+Below a finding are its reasons and the fix. A fix also shows required approvals, and steps outside the plan.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The pool of GPUs on a terminal: a line per board and mode, then the GPUs host by host.
+"""The pool on a terminal: a line per board and mode, GPUs host by host, shares, VMs that may not need GPUs.
 
-The table of shares: the GPUs of each holder, and the rest of his share.
-
-VMs that have GPU devices and may not need them: those that are off, those that seem idle.
+The table of shares has the GPUs of each holder, and the rest of the share. VMs that have GPU devices and may
+not need them are those that are off, and those that seem idle.
 """
 
 from __future__ import annotations

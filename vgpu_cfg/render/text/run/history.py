@@ -1,6 +1,6 @@
-"""Past runs: a table, the newest first, and one run with its steps.
+"""Past runs and locks on a terminal: a table, the newest run first, one run with its steps, and lock owners.
 
-Locks: runs that hold some, one of them with all that it has, and the removed ones.
+Locks are shown by the runs that hold some, one run with all that it has, and as the removed ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A host's topology as rows for readers: NVLink peers, nearby NICs, and disagreements of sources.
+"""A host's topology as rows for readers: NVLink peers, nearby NICs, disagreements of sources, and the wiring.
 
-The wiring of a host's GPUs and NICs, and the ATS chain of VMs that have both: as rows for readers.
-
-Unreported values stay unknown: a function without a bridge has none here, and no link is invented.
+The wiring is that of a host's GPUs and NICs, with the ATS chain of VMs that have both. Unreported values stay
+unknown: a function without a bridge has none here, and no link is invented.
 """
 
 from __future__ import annotations
