@@ -1,12 +1,11 @@
-"""SSH connections: the login, its time limits, and the kinds of failure.
+"""SSH connections: the login, its time limits, the kinds of failure, and the user's own configuration.
 
 The meaning of a failure depends on the machine, so only its kind is given here; the modules for hosts and
 guests add their own words and remedies. No agent is ever forwarded, and no terminal is asked for.
 
-A machine's entry in the user's own OpenSSH configuration: its address, port, user and key files.
-
-Of all the options these four are honoured; a jump host is refused rather than left out, since without
-it another machine might answer.
+A machine's entry in the user's own OpenSSH configuration gives its address, port, user and key files. Of all
+the options these four are honoured; a jump host is refused rather than left out, since without it another
+machine might answer.
 """
 
 from __future__ import annotations

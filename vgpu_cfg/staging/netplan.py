@@ -1,8 +1,7 @@
-"""A guest's NICs in netplan's format, for cloud-init at the first boot and for /etc/netplan.
+"""A guest's NICs as files and texts: in netplan's format, in NetworkManager's keyfiles, and for templates.
 
-A guest's NICs in NetworkManager's keyfiles, if there is no netplan (nm-settings(5)).
-
-A guest's NICs for templates: checked, and as texts that the scripts' functions accept.
+netplan's format is for cloud-init at the first boot and for /etc/netplan. The keyfiles are for guests without
+netplan (nm-settings(5)). For templates NICs are checked, and are texts that the scripts' functions accept.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""Text for guests: jinja2 templates, and the filters that quote for them.
+"""Text for guests: jinja2 templates, the filters that quote for them, and the script of a module.
 
-Build one script of a module's two halves: the common head, `check`, `apply`, and removal of secrets.
+A script is built of a module's two halves: the common head, `check`, `apply`, and removal of secrets. The
+bodies run under `set -eu`: a command that fails ends its half with that command's status. The head
+(templates/head.sh.j2) says which functions they may use.
 
-The bodies run under `set -eu`: a command that fails ends its half with that command's status. The
-head (templates/head.sh.j2) says which functions they may use.
-
-The result of staging a guest's module: files, and the two halves of its script.
-
-A file of `staging.modules` has one function `stage(module, context) -> Staged`. Its script is put
-together from `check` and `apply`; both are bodies of POSIX sh functions in which `why TEXT` says one
+A file of `staging.modules` has one function `stage(module, context) -> Staged`. The result is files, and the
+two halves of the script. `check` and `apply` are bodies of POSIX sh functions in which `why TEXT` says one
 line to the user and the exit status says how it went (see docs/reference/guest-bundle.md).
 """
 

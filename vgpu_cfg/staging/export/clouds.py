@@ -1,15 +1,14 @@
-"""An SSH fleet of dstack: fleet.dstack.yml (dstack.ai, concepts "Fleets", reference of `fleet`).
+"""Fleets of SSH hosts for dstack (fleet.dstack.yml) and SkyPilot (~/.sky/ssh_node_pools.yaml).
 
-`placement: cluster` makes distributed tasks possible. Of each host `hostname` is how dstack reaches it, and
-`internal_ip` how the hosts reach each other (since 0.18.29): a private address, and of every host or of none.
-A host without a key is refused (dstack 0.22.5: core/models/fleets.py, server/services/fleets.py).
+dstack (dstack.ai, concepts "Fleets", reference of `fleet`): `placement: cluster` makes distributed tasks
+possible. Of each host `hostname` is how dstack reaches it, and `internal_ip` how the hosts reach each other
+(since 0.18.29): a private address, and of every host or of none. A host without a key is refused (dstack
+0.22.5: core/models/fleets.py, server/services/fleets.py).
 
-SkyPilot's pool of machines reached by ssh: ~/.sky/ssh_node_pools.yaml.
-
-A pool has `user`, `identity_file` and `hosts`, each with `ip`; a host's own account and key go before the
-pool's, which must be there all the same (docs.skypilot.co, "Deploy SkyPilot on existing machines"; SkyPilot
-0.14.1: sky/ssh_node_pools/core.py, _validate_pool_config; utils.py, prepare_hosts_info). It has no key for a
-port: a host with another than 22 is named as ~/.ssh/config knows it.
+SkyPilot: a pool has `user`, `identity_file` and `hosts`, each with `ip`; a host's own account and key go
+before the pool's, which must be there all the same (docs.skypilot.co, "Deploy SkyPilot on existing machines";
+SkyPilot 0.14.1: sky/ssh_node_pools/core.py, _validate_pool_config; utils.py, prepare_hosts_info). It has no
+key for a port: a host with another than 22 is named as ~/.ssh/config knows it.
 """
 
 from __future__ import annotations

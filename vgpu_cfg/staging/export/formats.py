@@ -1,9 +1,8 @@
-"""The formats by the names that the command line has for them.
+"""The formats by the names that the command line has for them, and an Ansible inventory in YAML.
 
-An Ansible inventory in YAML (docs.ansible.com, inventory plugin ansible.builtin.yaml).
-
-It begins with the group `all`; groups below it are under `children`, and the entries of a host are its
-variables. Group names are words of letters, digits and underscores that do not begin with a digit.
+The inventory is that of the plugin ansible.builtin.yaml (docs.ansible.com). It begins with the group `all`;
+groups below it are under `children`, and the entries of a host are its variables. Group names are words of
+letters, digits and underscores that do not begin with a digit.
 """
 
 from __future__ import annotations

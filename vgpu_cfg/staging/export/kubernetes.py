@@ -1,39 +1,35 @@
-"""Kubernetes objects for a plan: labels of its nodes, values of NVIDIA's operator, queues and jobs.
+"""Kubernetes objects for a plan: labels of its nodes, Kueue's queues, values of NVIDIA's operator, and jobs.
 
 A label's key is a prefix, which is a DNS name, and a name; its value has at most 63 letters, digits, `-`, `_`
 and `.`, and begins and ends with a letter or a digit (kubernetes.io, "Labels and Selectors"). Those of
 NVIDIA's GPU feature discovery (`nvidia.com/...`) are made in the cluster from the node's devices, and are
 left to it: these labels hold facts that only the plan has. A node is called as its host.
 
-Kueue's objects for a plan (kueue.x-k8s.io/v1beta2, of Kueue 0.15 and later): a flavour for each kind of GPU,
-and queues.
-
-A ResourceFlavor names nodes by their labels, a ClusterQueue says how much of each there is, and jobs ask for
-a LocalQueue of their namespace (kueue.sigs.k8s.io, "Concepts"). Every flavour of a group lists the resources
-that the group covers, in their order; a job that asks for one that is not covered waits for ever.
+Kueue's objects (kueue.x-k8s.io/v1beta2, of Kueue 0.15 and later) are a flavour for each kind of GPU, and
+queues. A ResourceFlavor names nodes by their labels, a ClusterQueue says how much of each there is, and jobs
+ask for a LocalQueue of their namespace (kueue.sigs.k8s.io, "Concepts"). Every flavour of a group lists the
+resources that the group covers, in their order; a job that asks for one that is not covered waits for ever.
 
 A Topology (kueue.sigs.k8s.io, "Topology Aware Scheduling") lists node labels from the widest place to the
 narrowest. Pods that prefer one place share an ESXi host if it has room, and otherwise a cluster. Kueue
 ignores nodes that lack one of the labels, so it is written only if the host of every worker is known.
 
-Values for the chart of NVIDIA's gpu-operator, and the licence that its driver takes where it brings one.
-
-If the plan manages the guest's driver, or has no guest settings, the driver is in the VM and holds its own
+Written for the chart of NVIDIA's gpu-operator are values, and the licence of its driver if it brings one. If
+the plan manages the guest's driver, or has no guest settings, the driver is in the VM and holds its own
 license: the operator leaves both alone. Else it brings a vGPU guest driver, from an image that its maker
-builds and keeps in a registry of his own, since NVIDIA's may not be published. That driver takes the licence
+builds and keeps in a private registry, since NVIDIA's may not be published. That driver takes the licence
 from a secret with gridd.conf and client_configuration_token.tok (docs.nvidia.com, GPU Operator, "Using NVIDIA
 vGPU": driver.licensingConfig.secretName; older charts take a ConfigMap, by configMapName).
 
-Jobs that train on a plan's nodes: MPIJob (kubeflow.org/v2beta1), TrainJob with the TrainingRuntime that it
-refers to (trainer.kubeflow.org/v1alpha1), and its predecessor PyTorchJob (kubeflow.org/v1).
-
-Their pods are in the node's network: NCCL's settings on a worker name interfaces and devices that no other
-network has. So the sshd that mpi-operator starts in workers listens at a port of its own, which the
-launcher's mpirun gets as an option. It replaces the operator's option ConnectionAttempts (ompiEnvVars in
-mpi_job_controller.go), so mpirun gets both. A TrainJob cannot use the node's network, but its runtime can;
-the trainer sets all of PET_*, which torchrun reads (torch.go). For a PyTorchJob the operator sets nodes,
-ranks and processes by PET_*, but the master by MASTER_ADDR, which torchrun does not read (training-operator's
-source, envvar.go). With RDMA a pod is privileged, since /dev/infiniband is none of its devices otherwise.
+Jobs are an MPIJob (kubeflow.org/v2beta1), a TrainJob with the TrainingRuntime that it refers to
+(trainer.kubeflow.org/v1alpha1), and its predecessor PyTorchJob (kubeflow.org/v1). Their pods are in the
+node's network: NCCL's settings on a worker name interfaces and devices that no other network has. So the sshd
+that mpi-operator starts in workers listens at a port of its own, which the launcher's mpirun gets as an
+option. It replaces the operator's option ConnectionAttempts (ompiEnvVars in mpi_job_controller.go), so mpirun
+gets both. A TrainJob cannot use the node's network, but its runtime can; the trainer sets all of PET_*, which
+torchrun reads (torch.go). For a PyTorchJob the operator sets nodes, ranks and processes by PET_*, but the
+master by MASTER_ADDR, which torchrun does not read (training-operator's source, envvar.go). With RDMA a pod
+is privileged, since /dev/infiniband is none of its devices otherwise.
 
 Belief: mpi-operator-workers, gpu-operator-licence-secret, gpu-operator-without-driver.
 """

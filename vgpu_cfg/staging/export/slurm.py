@@ -1,8 +1,9 @@
-"""Slurm's files for a plan (slurm.schedmd.com: slurm.conf, gres.conf, topology.conf, plugstack.conf).
+"""Slurm's files for a plan (slurm.conf, gres.conf, topology.conf, plugstack.conf), and a job for sbatch.
 
-The lines of nodes and partition are a file of their own, which slurm.conf includes: one that is there already
-takes the same line. A node without RealMemory counts as one of 1 MB, and one that shows less than its line is
-drained, so a little is left out for what firmware and kernel keep (parts.py, real_memory_mib).
+The files are those of slurm.schedmd.com. The lines of nodes and partition are a file of their own, which
+slurm.conf includes: one that is there already takes the same line. A node without RealMemory counts as one of
+1 MB, and one that shows less than its line is drained, so a little is left out for what firmware and kernel
+keep (parts.py, real_memory_mib).
 
 A node's GPUs are `Gres=gpu:TYPE:COUNT`, and in gres.conf a line `NodeName= Name=gpu Type= File=` for each
 type; GPUs of several types are taken to be in the order of the plan file, as the guest's /dev/nvidia0, 1, ...
@@ -10,11 +11,10 @@ follow its virtual PCI slots. With AutoDetect a type must be part of the name th
 small letters with `_` for blanks (gres.conf, "Type"): guests call a vGPU "GRID A100-40C" or "NVIDIA
 A100-40C", by their driver, so the profile is written without the word before its first `_`.
 
-A job for sbatch that trains on all workers, in the image by pyxis where the plan has one.
-
-`--container-image` and `--container-mounts` are pyxis' (its README; plugstack.conf loads it): an image is
-written as REGISTRY#IMAGE:TAG, which enroot fetches. One task per node starts torchrun there, and srun starts
-every rank itself of what uses MPI.
+The job trains on all workers, in the image by pyxis if the plan has one. `--container-image` and
+`--container-mounts` are pyxis' (its README; plugstack.conf loads it): an image is written as
+REGISTRY#IMAGE:TAG, which enroot fetches. One task per node starts torchrun there, and srun starts every rank
+itself of what uses MPI.
 
 Belief: nvidia-device-order, slurm-real-memory, slurm-autodetect-type, pyxis-options.
 """
