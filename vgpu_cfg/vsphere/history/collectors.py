@@ -1,16 +1,16 @@
-"""Read vCenter's collectors of events and tasks a page at a time, and release them.
+"""Past events of vCenter: collectors read a page at a time, entries of runs, and the creators of VMs.
 
-The entries of runs among vCenter's events: one collector, read a page at a time.
+Collectors of events and tasks are released after reading. The entries of runs among vCenter's events take one
+collector.
 
 vCenter filters by type and time. `eventTypeId` is matched against an event's type (vSphere API reference), in
 which spelling is not said: both that are in use are asked for. That ReadPreviousEvents goes from newer to
 older is recalled; entries are put in order here all the same. How long vCenter keeps events is its own
 setting (30 days by default: recalled).
 
-The creator of a VM and the time, read only for VMs that a plan owns and its file does not name.
-
-The time is `config.createDate` (API 6.7). The creator is in the event of the creation: one QueryEvents per
-VM, since a filter names one entity. vCenter deletes events in time (after 30 days by default: recalled).
+The creator of a VM and the time are read only for VMs that a plan owns and its file does not name. The time
+is `config.createDate` (API 6.7). The creator is in the event of the creation: one QueryEvents per VM, since a
+filter names one entity. vCenter deletes events in time (after 30 days by default: recalled).
 
 Belief: event-filter-takes-bare-names.
 """

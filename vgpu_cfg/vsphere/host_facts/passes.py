@@ -1,8 +1,7 @@
-"""The fixed list of properties for reading facts, and the names that are asked of each host.
+"""The fixed list of properties for reading facts, the names asked of each host, and facts in a recording.
 
-Like the list of a whole reading it does not depend on the plan, so that a recording answers any plan.
-
-The hosts with facts in a recording, and the part of the recording that a question needs.
+Like the list of a whole reading it does not depend on the plan, so that a recording answers any plan. Of a
+recording the hosts with facts are found, and the part of it that a question needs.
 """
 
 from __future__ import annotations

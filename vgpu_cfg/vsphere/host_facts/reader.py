@@ -1,11 +1,11 @@
-"""Read the facts of hosts: in bulk through the property collector, the rest host by host.
+"""Read the facts of hosts, clusters and switches: in bulk by the property collector, the rest host by host.
 
 The round trips, whatever the number of hosts: one (and a page for each 2,000 objects) for
 networks and switches, one for hosts, clusters and custom fields, one per option of vCenter. With
 OWNERS one more per cluster and one for the names of profiles. Per host: see `questions`. Of a host one
 question is asked after the other, of several hosts some at once.
 
-The properties of hosts, clusters and switches for preparing hosts, as plain values.
+The properties for preparing hosts are plain values here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The properties of a host: its PCI functions, GPUs, NUMA nodes and NICs as plain values.
+"""The properties of a host as plain values: its PCI functions, GPUs, NUMA nodes, NICs, and handed out NICs.
 
 vSphere hands out 16-bit PCI ids as signed shorts and lists the logical CPUs of a NUMA
 node; here ids are unsigned and cores physical.
 
-The passed-through devices of VMs that are NICs: only the host's list shows it, not the VM's properties.
+Only the host's list shows which passed-through devices of VMs are NICs, not the VM's properties.
 
 Belief: passthrough-gpus-not-in-graphics.
 """

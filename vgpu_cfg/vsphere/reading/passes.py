@@ -1,10 +1,9 @@
-"""The fixed list of properties that a reading asks for, pass by pass.
+"""The fixed list of properties that a reading asks for, pass by pass, and the parts of them that it keeps.
 
 The list does not depend on the plan: that is what makes a recording answer any plan.
 
-The parts of hosts' and VMs' properties that a reading keeps: the table by property path.
-
-A property of one value, a text, a number or a reference, needs no row: the API's types describe it.
+The kept parts of hosts' and VMs' properties are a table by property path. A property of one value, a text, a
+number or a reference, needs no row: the API's types describe it.
 """
 
 from __future__ import annotations

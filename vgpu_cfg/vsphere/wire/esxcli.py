@@ -1,10 +1,11 @@
-"""esxcli without a shell: sending a command to a host through vCenter, and the meaning of a refusal.
+"""esxcli without a shell: commands sent to a host through vCenter, refusals, and the API types for it.
 
 vCenter passes the call on to the object on the host that serves the command's name space
 (`ha-cli-handler-…`). The mechanism is not published; govmomi and older pyvmomi show it. The privilege it
 requires is documented nowhere, so a refusal names the command that was tried.
 
-The API types that pyvmomi does not ship: the executer through which vCenter passes on esxcli commands.
+The API types are those of the executer through which vCenter passes on esxcli commands. pyvmomi does not ship
+them.
 
 `HostSystem.RetrieveManagedMethodExecuter` and the `reflect` types are in no published API. Their fields are
 as govmomi and older pyvmomi have them, tried on govmomi's simulator. A type that has already been declared in

@@ -1,6 +1,6 @@
-"""Convert the text of an element to a value without parts, as pyvmomi does.
+"""Values without parts: converted from an element's text as pyvmomi does, and set in data objects by path.
 
-Write and read a value in one of vSphere's data objects by its path.
+A value in one of vSphere's data objects is written and read by its path.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ values and errors are not wrapped. Answers are wrapped (`{"value": …}`), and s
 {"messages": […]}}`). A session is made by Basic authentication, or by a SAML token that is packed as `SIGN
 token="…"` (both as govmomi's clients do), and lives in a header.
 
-The required form of REST answers: lists, mappings, texts, and a limited number of ids.
+The required form of answers is lists, mappings, texts, and a limited number of ids.
 
 Belief: rest-below-rest, rest-login-by-token.
 """

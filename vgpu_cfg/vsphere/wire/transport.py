@@ -1,13 +1,11 @@
-"""HTTPS exchanges with a vCenter, and the trust in its certificate.
+"""HTTPS exchanges with a vCenter: the trust in its certificate, and limits in time and bytes.
 
 The certificate is checked while the connection is made, so before any request, and
 with it any password, goes out.
 
-Limits of one exchange in time and bytes, whatever the other end does meanwhile.
-
-Every step on its socket first checks the time left: single bytes at long intervals, a handshake or headers
-without an end cannot delay it. Bytes are counted as they come from the network. Only the resolution of a name
-has limits of its own, those of the system.
+One exchange has limits whatever the other end does meanwhile. Every step on its socket first checks the time
+left: single bytes at long intervals, a handshake or headers without an end cannot delay it. Bytes are counted
+as they come from the network. Only the resolution of a name has limits of its own, those of the system.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""The managers of a host, and the data required before a call to one of them.
+"""The managers of a host, the data required before a call to one of them, and the merge into current values.
 
 One round trip brings the host's name, its API version, its managers and all data that a write has to merge
 into. Nothing is kept between writes: the base of a merge is read just before.
 
-Merge the request for a host's devices and options into the host's current values, in vSphere's words.
-
-Everything here is pure: a reading goes in, the request comes out. All other fields go back as they were read,
-since most of these objects replace the old one whole.
+The request for a host's devices and options is merged into the host's current values, in vSphere's words. The
+merge is pure: a reading goes in, the request comes out. All other fields go back as they were read, since
+most of these objects replace the old one whole.
 """
 
 from __future__ import annotations
