@@ -141,6 +141,13 @@ class Catalog:
         ]
         return difflib.get_close_matches(spelled, known, n=3)
 
+    def whole_profiles(self, product: str) -> list[str]:
+        """Return the largest C profile of each board of a product, as A100: the plainest board first."""
+        word = product.casefold()
+        boards = [board for board in self.matching(product) if _is_product(word, board)]
+        boards.sort(key=lambda board: (len(board.key), board.framebuffer_mib))
+        return [board.profiles[0].name for board in boards if board.profiles]
+
     def _resolve(self, text: str) -> Iterator[ProfileEntry]:
         try:
             profile = VgpuProfile.parse(text)

@@ -180,17 +180,20 @@ def _sections(documents: Sequence[Document], key: str) -> list[Part]:
 
 
 def with_near_names(fault: DocumentFault) -> DocumentFault:
-    """Return a fault of a misspelled vGPU name with the closest name of the catalog, if there is one."""
+    """Return a fault of a wrong vGPU name with the closest of the catalog, or one of a board of that name."""
     found = _NO_VGPU_NAME.match(fault.message)
     if fault.hint or found is None:
         return fault
     from vgpu_cfg.catalog import load_catalog
 
-    near = load_catalog().suggest(found[1])
-    if not near:
-        return fault
-    message = f"'{found[1]}' is not a valid vGPU name"
-    return replace(fault, message=message, hint=f"did you mean '{near[0]}'?")
+    word, catalog = found[1], load_catalog()
+    if near := catalog.suggest(word):
+        message = f"'{word}' is not a valid vGPU name"
+        return replace(fault, message=message, hint=f"did you mean '{near[0]}'?")
+    for profile in catalog.whole_profiles(word)[:1]:
+        hint = f"use '{profile}' for a whole GPU; `vgpu-cfg profiles {word}` lists all profiles"
+        return replace(fault, message=f"'{word}' is a board, but a vGPU profile is required", hint=hint)
+    return fault
 
 
 def _without_repeats(early: Sequence[DocumentFault], late: Sequence[DocumentFault]) -> list[DocumentFault]:
