@@ -1,4 +1,4 @@
-"""How much a finding weighs."""
+"""The severity of a finding."""
 
 from __future__ import annotations
 

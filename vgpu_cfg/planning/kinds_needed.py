@@ -1,4 +1,4 @@
-"""Whether a plan depends on facts of host kinds: profiles, device groups, newest hardware version.
+"""A plan's need for facts of host kinds: profiles, device groups, newest hardware version.
 
 Placing needs these, and so does counting free capacity. A VM that runs on with its present devices needs none
 of it. Nor does one that stays off and that its own host could start, by its lists.

@@ -1,4 +1,4 @@
-"""Whether an estate matches the plan file: the one answer that every command gives.
+"""The match of an estate with the plan file: the one answer that every command gives.
 
 A VM of the plan that its file does not name is a difference, with GPUs or without: it holds disks and a name,
 and memory once it runs. So are manual steps left by `apply`: a VM at another place than in the plan file, or

@@ -1,4 +1,4 @@
-"""How a file of shares is written: quotas.yaml, with a place for every fault."""
+"""The format of a file of shares: quotas.yaml, with a place for every fault."""
 
 from __future__ import annotations
 

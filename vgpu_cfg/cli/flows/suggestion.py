@@ -1,4 +1,4 @@
-"""How a plan that was refused gets its fix: by planning again, with one more connection that only reads."""
+"""The fix for a plan that was refused: by planning again, with one more connection that only reads."""
 
 from __future__ import annotations
 

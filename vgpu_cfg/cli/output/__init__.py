@@ -1,3 +1,3 @@
-"""How a command answers: values as text or JSON, and questions at a terminal."""
+"""The answers of a command: values as text or JSON, and questions at a terminal."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the help of all commands is drawn: as Typer draws that of one, without loading what only that needs.
+"""The help of all commands, drawn as Typer draws that of one, without loading what only that needs.
 
 Typer's own drawing loads Markdown, syntax colours and tracebacks, which takes longer than all the rest.
 """

@@ -1,4 +1,4 @@
-"""Whether a physical GPU has room for one more vGPU, its place there, and the profiles that can be created.
+"""The load of a physical GPU: its room for one more vGPU, the place there, and the profiles it can create.
 
 It depends on the same-size lock, the maximum per GPU, mixed-size placement ids, and MIG slices. Answers are
 remembered per load, since a fleet has few different ones. How a real host chooses a GPU is unproven: the lab

@@ -1,4 +1,4 @@
-"""How text is stored in guestinfo, and how much of it fits."""
+"""Text in guestinfo: its encoding, and the size that fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an object of vCenter is known, and how vCenter stores names with slashes or percent signs."""
+"""The identity of vCenter's objects, and the form in which it stores names with slashes or percent signs."""
 
 from __future__ import annotations
 

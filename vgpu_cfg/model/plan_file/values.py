@@ -1,4 +1,4 @@
-"""How single values of a plan file are written: sizes, addresses, names, secret references.
+"""Single values of a plan file as written: sizes, addresses, names, secret references.
 
 Every parser raises ValueError; where there is something to suggest, the hint
 is on the message's second line. Text with `{k}` in it is checked as for the

@@ -6,8 +6,9 @@ Management, "Row remapping": a GPU is taken out of service if a remapping failed
 prints N/A. From R565 on the driver's demand is "GPU Recovery Action" (nvml.h, nvmlDeviceGpuRecoveryAction_t).
 Fabric health: nvml.h, NVML_GPU_FABRIC_HEALTH_*, in the words of NVIDIA/k8s-test-infra issues 677 and 685.
 
-Error words: NVML's own texts (nvmlErrorString) in public reports of broken GPUs of 535.247.01, 550.90.07 and
-580: any field may have one. A VM on 550.127.05 cannot read its host's PCIe generation, and is sound.
+The words of errors are NVML's own texts (nvmlErrorString) in public reports of broken GPUs of 535.247.01,
+550.90.07 and 580: any field may have one. A VM on 550.127.05 cannot read its host's PCIe generation, and is
+sound.
 
 Belief: error-words-are-faults, fabric-health-words.
 """

@@ -1,4 +1,4 @@
-"""How `defaults`, a line and its `except` become one: mappings merge, all else is replaced."""
+"""Merge `defaults`, a line and its `except` into one: mappings merge, all else is replaced."""
 
 from __future__ import annotations
 

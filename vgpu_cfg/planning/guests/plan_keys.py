@@ -1,4 +1,4 @@
-"""Whether guests have the plan's keys or others, and the remedies that need no approval.
+"""Guests' keys: whether they are the plan's or others, and the remedies that need no approval.
 
 The mark of a guest has a fingerprint of the seed of its keys. Keys change only with `--rotate keys`, never
 because they differ from those on the planning machine.

@@ -1,4 +1,4 @@
-"""Whether a host has a licence: by its name, since neither plan nor reading ever holds a key.
+"""The licence of a host, known by its name alone, since neither plan nor reading ever holds a key.
 
 The plan file names the secret that holds the key, and the plan knows no more than that name; vCenter reports
 the license by its name. So any license on a host is right but the one of the first 60 days, and the key is

@@ -1,4 +1,4 @@
-"""Whether a host can be emptied, the moving and stopped VMs, and how many hosts may be down at once.
+"""Evacuation of a host: whether it is possible, the moving and stopped VMs, and how many may be down at once.
 
 Belief: drs-empties-hosts.
 """

@@ -1,10 +1,11 @@
-"""Users of a distributed switch or portgroup that a lower MTU or another VLAN would disturb.
+"""Network settings beyond a plan's own: users that a change would disturb, and the physical switch's ports.
 
-Known are the VMkernel NICs of the hosts that the plan reads and the devices of the VMs that were read in
-detail. A warning reports that nothing is known of the other hosts and VMs that may be there.
+Disturbed are users of a distributed switch or portgroup by a lower MTU or another VLAN. Known are the
+VMkernel NICs of the hosts that the plan reads and the devices of the VMs that were read in detail. A warning
+reports that nothing is known of the other hosts and VMs that may be there.
 
-The physical switch's settings for a plan's RDMA networks: the ports, and their values. No API of vSphere
-reaches that switch, so nothing here becomes a change: it is only reported.
+For a plan's RDMA networks the physical switch needs settings of its ports, with their values. No API of
+vSphere reaches that switch, so nothing here becomes a change: it is only reported.
 
 Belief: network-lists-stopped-vms, mtu-of-a-distributed-switch, mtu-of-a-standard-switch.
 """

@@ -1,4 +1,4 @@
-"""Whether all VMs of a host start for any GPUs that ESXi chooses, and which to start next for that.
+"""Search for a start of all VMs of a host with any GPUs that ESXi chooses, and the next VM to start for that.
 
 ESXi chooses the GPU of a vGPU, and cannot be made to choose another. So it is searched like a game: the order
 is ours, each choice is ESXi's, and it is won if all VMs finally run for every choice. Of vGPUs of one size

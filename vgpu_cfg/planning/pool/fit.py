@@ -1,4 +1,4 @@
-"""How many more VMs of a shape fit, host by host, and the obstacles to one more.
+"""The number of further VMs of a shape that fit, host by host, and the obstacles to one more.
 
 Copies are put on each host until there is no place. Obstacles are given in few words: similar GPUs are
 combined.

@@ -1,4 +1,4 @@
-"""How many more VMs fit: of a profile, or as a plan file describes them, within quotas and reservations.
+"""The number of further VMs that fit: of a profile, or by a plan file, within quotas and reservations.
 
 They are placed as planning would place so many of them.
 """

@@ -1,4 +1,4 @@
-"""How much of the GPUs is used, and by whom. Counters are of GPUs: a VM's are known where it has its own.
+"""The use of GPUs and its users. Counters are of GPUs: a VM's are known if it has its own.
 
 Of a GPU that several share, the counters bound each: none uses more of it than all of them together.
 """

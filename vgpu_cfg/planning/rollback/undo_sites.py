@@ -1,4 +1,4 @@
-"""How changes that are of no VM and no host are taken back: rules, overrides, options, cordons, networks."""
+"""The rollback of changes of neither a VM nor a host: rules, overrides, options, cordons, networks."""
 
 from __future__ import annotations
 

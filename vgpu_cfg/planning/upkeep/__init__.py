@@ -1,1 +1,1 @@
-"""How a host is closed to new VMs, emptied for work on it, and filled again."""
+"""Upkeep of hosts: closed to new VMs, emptied for work on them, and filled again."""

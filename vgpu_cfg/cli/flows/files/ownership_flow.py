@@ -1,4 +1,4 @@
-"""How VMs become a plan's that were there before, are allowed to be deleted, and are given up again."""
+"""Take existing VMs into a plan, allow their deletion, and stop managing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command comes by what guests are given: the plan's keys and secrets, and what stages them."""
+"""A command's supplies for guests: the plan's keys and secrets, and the tools that stage them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command comes to know the hosts that a plan prepares: from vCenter, and from their shells."""
+"""The facts of the hosts that a plan prepares, from vCenter and from their shells, for a command."""
 
 from __future__ import annotations
 

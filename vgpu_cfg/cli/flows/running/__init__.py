@@ -1,1 +1,1 @@
-"""How a plan is decided on, carried out, read back and taken back."""
+"""Running a plan: decided on, carried out, read back and rolled back."""

@@ -1,4 +1,4 @@
-"""How a plan file is applied, and taken away again: read, planned, shown, checked, handed to the run."""
+"""Apply a plan file, or take it away again: read, plan, show, check, hand over to the run."""
 
 from __future__ import annotations
 

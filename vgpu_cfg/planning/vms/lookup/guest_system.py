@@ -1,4 +1,4 @@
-"""Whether a guest is Linux, by the id that vSphere knows it under (vim `GuestOsIdentifier`)."""
+"""Guests that are Linux, by the id that vSphere knows them under (vim `GuestOsIdentifier`)."""
 
 from __future__ import annotations
 
