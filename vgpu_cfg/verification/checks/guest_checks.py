@@ -76,6 +76,17 @@ def ask_reached(view: GuestView) -> Asking:
     return passed(f"kernel {answer.stdout.strip()}", learned=learned)
 
 
+_UNFINISHED = {
+    "hand": ("a manual step is required", "do the step that the module names, then run `vgpu-cfg apply`"),
+    "reboot": ("a restart is required", "run `vgpu-cfg apply --allow-power-cycle`, which restarts the guest"),
+    "running": (
+        "still running",
+        "wait for it (/var/log/vgpu-cfg.log in the guest), then verify again",
+    ),
+}
+"""What a report says of a staging that did not fail, and what helps; "" is the finding's own remedy."""
+
+
 def ask_staged(view: GuestView) -> Asking:
     """Check the guest's report of its last staging."""
     if not view.spec.modules:
@@ -105,13 +116,10 @@ def _assess_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
         )
     stuck = next((one for one in report.modules if one.state in ("failed", "hand", "reboot")), None)
     at = f" at {_module_text(stuck)}" if stuck is not None else ""
-    words = {
-        "hand": "a manual step is required",
-        "reboot": "a restart is required",
-        "running": "still running",
-    }
+    words, remedy = _UNFINISHED.get(report.state, ("staging failed", ""))
+    meaning = "some modules have not been staged yet" if remedy else ""
     return failed(
-        VerifyCode.GUEST_UNSTAGED, f"{words.get(report.state, 'staging failed')}{at}", "all modules done"
+        VerifyCode.GUEST_UNSTAGED, f"{words}{at}", "all modules done", meaning=meaning, remedy=remedy
     )
 
 
