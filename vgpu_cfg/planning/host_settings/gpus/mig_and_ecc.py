@@ -1,4 +1,4 @@
-"""A GPU's own settings on a host: MIG mode, ECC, and passthrough of the whole GPU with its hardware label.
+"""A whole GPU's settings on its host: MIG mode, ECC, passthrough with its obstacles, and hardware label.
 
 Only `nvidia-smi` on the host's shell writes MIG mode or ECC. MIG: Ampere needs a reboot and then keeps the
 mode; Hopper and later need none, and come up without MIG after every reboot. From ESXi 8.0 U3 on the API
