@@ -99,44 +99,6 @@ PRIVILEGES = (
 """The privileges that clients here ask for. Of an administrator any other counts as granted."""
 
 
-def _has(context: Context, user: str, entity: Any, privilege: str) -> bool:
-    is_old = context.state.denies("attachable-privilege-from-70")
-    if (is_old and privilege.endswith(".ObjectAttachable")) or privilege in context.lab.faults.lacking:
-        return False
-    return context.credentials.may_everything(user) or may(context.state, user, entity._moId, privilege)
-
-
-def _on_entities(context: Context, user: str, entities: list[Any], privileges: list[str]) -> list[Any]:
-    entity_privilege: Any = vim.AuthorizationManager.EntityPrivilege
-    availability: Any = vim.AuthorizationManager.PrivilegeAvailability
-    _check_entities(entities)
-    if not privileges:
-        raise refusals.bad_argument("privId")
-    return [
-        entity_privilege(
-            entity=entity,
-            privAvailability=[
-                availability(privId=one, isGranted=_has(context, user, entity, one)) for one in privileges
-            ],
-        )
-        for entity in entities
-    ]
-
-
-def _check_entities(entities: list[Any]) -> None:
-    """Raise InvalidArgument unless it is an entity: the methods take any object, answers name entities."""
-    if not all(isinstance(entity, vim.ManagedEntity) for entity in entities):
-        raise refusals.bad_argument("entities")
-
-
-def _user_of(context: Context, session_id: str) -> str:
-    """Return the user of a session. Raises InvalidArgument if there is no such session."""
-    for session in context.lab.sessions.all():
-        if session.key == session_id:
-            return session.user
-    raise refusals.bad_argument("sessionId")
-
-
 @answers("AuthorizationManager", "HasPrivilegeOnEntities")
 def has_privilege_on_entities(
     context: Context, thing: Managed, *, entity: list[Any], sessionId: str, privId: list[str]
@@ -259,6 +221,44 @@ def retrieve_role_permissions(context: Context, thing: Managed, *, roleId: int) 
     if roleId not in (NO_ACCESS, READ_ONLY, ADMIN):
         _role(context, roleId)
     return [found for found in retrieve_all_permissions(context, thing) if found.roleId == roleId]
+
+
+def _has(context: Context, user: str, entity: Any, privilege: str) -> bool:
+    is_old = context.state.denies("attachable-privilege-from-70")
+    if (is_old and privilege.endswith(".ObjectAttachable")) or privilege in context.lab.faults.lacking:
+        return False
+    return context.credentials.may_everything(user) or may(context.state, user, entity._moId, privilege)
+
+
+def _on_entities(context: Context, user: str, entities: list[Any], privileges: list[str]) -> list[Any]:
+    entity_privilege: Any = vim.AuthorizationManager.EntityPrivilege
+    availability: Any = vim.AuthorizationManager.PrivilegeAvailability
+    _check_entities(entities)
+    if not privileges:
+        raise refusals.bad_argument("privId")
+    return [
+        entity_privilege(
+            entity=entity,
+            privAvailability=[
+                availability(privId=one, isGranted=_has(context, user, entity, one)) for one in privileges
+            ],
+        )
+        for entity in entities
+    ]
+
+
+def _check_entities(entities: list[Any]) -> None:
+    """Raise InvalidArgument unless it is an entity: the methods take any object, answers name entities."""
+    if not all(isinstance(entity, vim.ManagedEntity) for entity in entities):
+        raise refusals.bad_argument("entities")
+
+
+def _user_of(context: Context, session_id: str) -> str:
+    """Return the user of a session. Raises InvalidArgument if there is no such session."""
+    for session in context.lab.sessions.all():
+        if session.key == session_id:
+            return session.user
+    raise refusals.bad_argument("sessionId")
 
 
 def _known(privileges: list[str]) -> tuple[str, ...]:
