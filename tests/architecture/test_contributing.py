@@ -35,6 +35,8 @@ def test_every_path_that_is_named_is_there() -> None:
     named = set(PATH.findall(text))
     assert len(named) > 40
     assert sorted(path for path in named if not (ROOT / path).exists()) == []
+    files = {path.name for folder in ("tests", "vgpu_cfg") for path in (ROOT / folder).rglob("*.py")}
+    assert set(re.findall(r"`(\w+\.py)`", text)) <= files
 
 
 def test_there_are_eight_ways_of_a_few_steps() -> None:

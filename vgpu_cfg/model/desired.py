@@ -36,7 +36,7 @@ from vgpu_cfg.model.plan_file import (
     UserEntry,
     VerifyEntry,
 )
-from vgpu_cfg.model.plan_file.device_entries import VmOptions
+from vgpu_cfg.model.plan_file.entries import VmOptions
 from vgpu_cfg.model.plan_values import DesiredNuma, SecretReference
 from vgpu_cfg.model.reservations import Quotas
 from vgpu_cfg.model.verdicts import VerdictFile

@@ -23,8 +23,7 @@ from vgpu_cfg.model.observed.drs import VmOverrides
 from vgpu_cfg.model.observed.inventory import Cluster, Folder, Host
 from vgpu_cfg.model.observed.vm import MARK_VM_KEY, SettingValue, Vm, VmDetail
 from vgpu_cfg.model.plan_file import VmKeys
-from vgpu_cfg.model.plan_file.device_entries import OPTIONS
-from vgpu_cfg.model.plan_file.entries import MANAGED
+from vgpu_cfg.model.plan_file.entries import MANAGED, OPTIONS
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.compare import OWN_KEYS, Needs, Numbers, SharedNeeds, compare_vm, likeness
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm

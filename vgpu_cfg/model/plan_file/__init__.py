@@ -6,6 +6,8 @@ from vgpu_cfg.model.plan_file.device_entries import (
     GpuMatch,
     HostGpuEntry,
     HostNicEntry,
+    NicDeviceEntry,
+    NicEntry,
     NicMatch,
     PvrdmaEntry,
     RoceEntry,
@@ -54,8 +56,6 @@ from vgpu_cfg.model.plan_file.host_entries import (
     DriverEntry,
     FirmwareToolsEntry,
     HostEntry,
-    NicDeviceEntry,
-    NicEntry,
 )
 from vgpu_cfg.model.plan_file.host_values import split_window
 from vgpu_cfg.model.plan_file.network_values import NetworkEntry, SwitchEntry, parse_nic_address

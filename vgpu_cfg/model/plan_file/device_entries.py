@@ -1,28 +1,28 @@
-"""Devices in a plan file: the device keys of an entry in `hosts`, and a VM's options.
-
-The device keys are rules for GPUs and NICs, VMkernel NICs, and PVRDMA. A VM's options are one model, from the
-file to the desired state.
-
-Each option is a row of the table of VM settings (`planning.vms.table`), which defines how it is read, written
-and shown. An option that is absent is None and not among `model_fields_set`.
-"""
+"""Network adapters of a VM, and the rules for a host's GPUs, NICs, VMkernel NICs, and PVRDMA."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.plan_file.fields import (
+    Count,
+    Mac,
     OptionalText,
     PciAddress,
     RemovableText,
     Stated,
     TakesEffect,
     Text,
-    Texts,
     in_words,
     key,
 )
@@ -37,6 +37,8 @@ from vgpu_cfg.model.plan_file.host_values import (
     VmknicAddress,
     Vmnic,
 )
+from vgpu_cfg.model.plan_file.network_values import CIDR_PATTERN, parse_nic_address
+from vgpu_cfg.model.plan_file.values import is_reserved_mac
 from vgpu_cfg.model.plan_values import GpuUse, NicUse, SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
@@ -44,9 +46,6 @@ LIVE = TakesEffect.LIVE
 MAINTENANCE = TakesEffect.MAINTENANCE
 HOST_REBOOT = TakesEffect.HOST_REBOOT
 HOST_COLD_BOOT = TakesEffect.HOST_COLD_BOOT
-
-CategoryName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
-AttributeName = Annotated[str, StringConstraints(min_length=1, max_length=80)]
 
 
 class GpuMatch(Frozen):
@@ -168,82 +167,126 @@ class PvrdmaEntry(Frozen):
     network: OptionalText = key("The network of the VMkernel NIC.", LIVE)
 
 
-def _attribute(value: object) -> object:
-    """Write numbers and truth as text, which is all that a custom attribute holds."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int) else value
+NicAddress = Annotated[
+    str | None,
+    BeforeValidator(
+        parse_nic_address,
+        json_schema_input_type=Annotated[str, Field(pattern=rf"^$|^dhcp$|^pool$|^{CIDR_PATTERN}$")],
+    ),
+]
 
 
-AttributeValue = Annotated[str, BeforeValidator(_attribute, json_schema_input_type=str | int | bool)]
+class NicDeviceEntry(Frozen):
+    """Which physical NIC: any free one that has everything said here."""
+
+    label: OptionalText = key(
+        "The hardware label that the host assigns to the NIC; the device then uses Dynamic DirectPath."
+    )
+    model: OptionalText = key("Part of the NIC's name: ConnectX-6 Dx.")
 
 
-class HaOptions(Frozen):
-    """A VM's vSphere HA settings that differ from its cluster's."""
+class NicEntry(Frozen):
+    """A network adapter, `count` times. `{k}` in the text counts them from 1.
 
-    restart: Stated[Literal["disabled", "lowest", "low", "medium", "high", "highest"]] = key(
-        "The VM's restart priority after a host failure; disabled: never restarted.",
-        TakesEffect.LIVE,
-        "the cluster's setting",
-    )
-    monitoring: Stated[Literal["off", "vm", "vm-and-app"]] = key(
-        "Whether HA resets the VM if VMware Tools or an application in it stops responding.",
-        TakesEffect.LIVE,
-        "the cluster's setting",
-    )
+    One of type passthrough is a whole function of a physical NIC, one of type sriov a virtual function, one
+    of type pvrdma a paravirtual RDMA adapter.
+    """
 
-
-class VmOptions(Frozen):
-    """The options of a VM, each a row of the table of VM settings."""
-
-    secure_boot: Stated[bool] = key("UEFI secure boot.", TakesEffect.AT_CREATION, "the template's")
-    boot_delay: Stated[Annotated[int, Field(ge=0, le=3600)]] = key(
-        "The number of seconds that the firmware waits before booting; takes effect at the next power-on.",
-        TakesEffect.LIVE,
-        "the template's",
+    network: OptionalText = key(
+        "The network's name or inventory path; it must exist. For a passthrough NIC, it only documents the "
+        "cabling."
     )
-    cpu_hot_add: Stated[bool] = key(
-        (
-            "Whether CPUs can be added while the VM is running. This hides the virtual NUMA nodes from "
-            "the guest."
-        ),
-        TakesEffect.AT_POWER_CYCLE,
-        "false",
+    type: Literal["vmxnet3", "sriov", "passthrough", "pvrdma"] = key("The adapter type.", default="vmxnet3")
+    count: Count = key("The number of these NICs.", default="1")
+    mac: Mac = key(
+        "A fixed MAC address. For a passthrough NIC: its hardware address, which identifies it in the guest.",
+        default="vCenter assigns one",
     )
-    memory_hot_add: Stated[bool] = key(
-        "Whether memory can be added while the VM is running; not available with passthrough devices.",
-        TakesEffect.AT_POWER_CYCLE,
-        "false",
+    near: Literal["gpu", "any"] = key(
+        "gpu: only a function on a NUMA node of the VM's GPUs; any: a function on any node. Not for vmxnet3.",
+        default="near a GPU if one is free",
     )
-    latency_sensitivity: Stated[Literal["normal", "high"]] = key(
-        "high: every CPU has a dedicated core, and all CPU and memory resources are reserved.",
-        TakesEffect.AT_POWER_CYCLE,
-        "the template's",
+    pin: PciAddress = key(
+        "The NIC at this PCI address: the device to pass through, or the physical NIC of virtual functions.",
+        default="any free one",
     )
-    vtpm: Stated[bool] = key(
-        "A virtual TPM 2.0; requires a key provider in vCenter.", TakesEffect.AT_POWER_CYCLE, "the template's"
+    device: NicDeviceEntry = key("The NIC, by label and model.", default="any free one")
+    ip: NicAddress = key(
+        "The address in the guest: pool (from the network's pool), dhcp, or a fixed address with its prefix.",
+        default="not configured",
     )
-    drs: Stated[Literal["manual", "partial", "full", "off"]] = key(
-        "DRS automation for this VM: manual, partial, full (automated), or off.",
-        TakesEffect.LIVE,
-        "the cluster's setting",
-    )
-    ha: Stated[HaOptions] = key("vSphere HA settings for this VM.", TakesEffect.LIVE, "the cluster's setting")
-    attributes: Stated[dict[AttributeName, AttributeValue]] = key(
-        "The VM's custom attributes, by name; empty text clears an attribute.", TakesEffect.LIVE
-    )
-    tags: Stated[dict[CategoryName, Texts]] = key(
-        "The VM's tags by category: one, or a list; an empty list removes the category's tags.",
-        TakesEffect.LIVE,
+    rdma: Literal["gpudirect", "host"] = key(
+        "gpudirect: RDMA to and from GPU memory, including all required settings for the host, VM, NIC and "
+        "guest. host: only to and from the guest's own memory.",
+        default="no RDMA settings",
     )
 
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [{"required": ["network"]}, {"required": ["type"]}]}
+    )
 
-OPTIONS = frozenset(VmOptions.model_fields)
+    @model_validator(mode="after")
+    def _go_together(self) -> NicEntry:
+        for message in self._contradictions():
+            raise ValueError(message)
+        return self
 
+    @property
+    def kind(self) -> str:
+        """The adapter type, the default where none is stated."""
+        return self.type if "type" in self.model_fields_set else "vmxnet3"
 
-def stated_options(options: VmOptions) -> Iterator[tuple[str, Any]]:
-    """Yield the options that have a value."""
-    for name in sorted(OPTIONS):
-        value = getattr(options, name)
-        if value is not None:
-            yield name, value
+    @property
+    def is_many(self) -> bool:
+        """Whether it represents several NICs."""
+        return (self.count or 1) > 1
+
+    def _contradictions(self) -> Iterator[str]:
+        given = {name for name in self.model_fields_set if getattr(self, name) is not None}
+        if self.kind != "passthrough" and "network" not in given:
+            yield "a NIC requires a `network`\nonly type passthrough does not"
+        if self.kind in ("vmxnet3", "pvrdma"):
+            for name in ("near", "pin", "device"):
+                if name in given:
+                    yield (
+                        f"`{name}` applies to NICs of type passthrough or sriov\nuse one of these types, "
+                        "or remove it"
+                    )
+        if self.mac and self.kind == "passthrough" and not given & {"ip", "rdma"}:
+            yield (
+                "a passthrough NIC has its own MAC address, and `mac` only identifies it for the guest\n"
+                "add `ip` or `rdma`, or remove it"
+            )
+        if self.mac and self.kind != "passthrough" and is_reserved_mac(self.mac):
+            yield (
+                f"ESXi reserves {self.mac} and does not power on a VM that uses it\n"
+                "use an address up to 00:50:56:3f:ff:ff, or none"
+            )
+        if self.mac and self.is_many and "{k}" not in self.mac:
+            yield "one `mac` cannot be used for several NICs\nadd {k} to it, or list each NIC separately"
+        if self.ip not in (None, "dhcp", "pool") and self.is_many and "{k}" not in self.ip:
+            yield "one address cannot be used for several NICs\nadd {k} to it, or set `ip: pool`"
+        if self.ip == "pool" and "network" not in given:
+            yield "`ip: pool` requires a network, but none is specified for this NIC\nadd `network`"
+        yield from self._wrong_rdma()
+        yield from self._wrong_device(given)
+
+    def _wrong_rdma(self) -> Iterator[str]:
+        if "rdma" not in self.model_fields_set:
+            return
+        if self.kind == "vmxnet3":
+            yield "vmxnet3 does not support RDMA\nset type: passthrough, sriov or pvrdma; or remove `rdma`"
+        if self.kind == "pvrdma" and self.rdma == "gpudirect":
+            yield "PVRDMA cannot access GPU memory\nset rdma: host, or type: passthrough or sriov"
+
+    def _wrong_device(self, given: set[str]) -> Iterator[str]:
+        if {"pin", "device"} <= given:
+            yield "`pin` already selects the NIC by its PCI address\nremove `device`"
+        if self.pin and self.is_many and self.kind == "passthrough":
+            yield "`pin` selects one NIC\nremove `count`, and list every NIC with its own `pin`"
+        if "device" not in given:
+            return
+        if not (self.device.label or self.device.model):
+            yield "`device` is empty\nset a label or a model"
+        if self.device.label and self.kind == "sriov":
+            yield "a hardware `label` applies only to passthrough NICs\nset a `model` or a `pin`"

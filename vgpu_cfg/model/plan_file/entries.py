@@ -3,19 +3,32 @@
 The models hold one file's own words: nothing is merged, no range is written out,
 and `model_fields_set` contains the keys in the file. Models that need no more than that are
 used directly for planning. The JSON schema is generated from them.
+
+A VM's options (`VmOptions`) are one model, from the file to the desired state: each is a row of the table of
+VM settings (`planning.vms.settings.table`), which defines how it is read, written and shown. An option that
+is absent is None and not among `model_fields_set`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationInfo, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    ValidationInfo,
+    model_validator,
+)
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import ID_PATTERN
-from vgpu_cfg.model.plan_file.device_entries import OPTIONS, VmOptions
+from vgpu_cfg.model.plan_file.device_entries import NicEntry
 from vgpu_cfg.model.plan_file.fields import (
     Approvals,
     CheckCode,
@@ -48,7 +61,7 @@ from vgpu_cfg.model.plan_file.fields import (
     one_or_many_of,
 )
 from vgpu_cfg.model.plan_file.guest_entries import GuestEntry
-from vgpu_cfg.model.plan_file.host_entries import HostEntry, NicEntry
+from vgpu_cfg.model.plan_file.host_entries import HostEntry
 from vgpu_cfg.model.plan_file.network_values import NetworkEntry
 from vgpu_cfg.model.plan_file.site_values import SiteEntry
 from vgpu_cfg.model.plan_file.training_entries import TrainingEntry
@@ -61,6 +74,93 @@ AT_POWER_CYCLE = TakesEffect.AT_POWER_CYCLE
 LIVE = TakesEffect.LIVE
 MOVE = TakesEffect.MOVE
 REPORTING = TakesEffect.REPORTING
+
+CategoryName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+
+
+AttributeName = Annotated[str, StringConstraints(min_length=1, max_length=80)]
+
+
+def _attribute(value: object) -> object:
+    """Write numbers and truth as text, which is all that a custom attribute holds."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else value
+
+
+AttributeValue = Annotated[str, BeforeValidator(_attribute, json_schema_input_type=str | int | bool)]
+
+
+class HaOptions(Frozen):
+    """A VM's vSphere HA settings that differ from its cluster's."""
+
+    restart: Stated[Literal["disabled", "lowest", "low", "medium", "high", "highest"]] = key(
+        "The VM's restart priority after a host failure; disabled: never restarted.",
+        TakesEffect.LIVE,
+        "the cluster's setting",
+    )
+    monitoring: Stated[Literal["off", "vm", "vm-and-app"]] = key(
+        "Whether HA resets the VM if VMware Tools or an application in it stops responding.",
+        TakesEffect.LIVE,
+        "the cluster's setting",
+    )
+
+
+class VmOptions(Frozen):
+    """The options of a VM, each a row of the table of VM settings."""
+
+    secure_boot: Stated[bool] = key("UEFI secure boot.", TakesEffect.AT_CREATION, "the template's")
+    boot_delay: Stated[Annotated[int, Field(ge=0, le=3600)]] = key(
+        "The number of seconds that the firmware waits before booting; takes effect at the next power-on.",
+        TakesEffect.LIVE,
+        "the template's",
+    )
+    cpu_hot_add: Stated[bool] = key(
+        (
+            "Whether CPUs can be added while the VM is running. This hides the virtual NUMA nodes from "
+            "the guest."
+        ),
+        TakesEffect.AT_POWER_CYCLE,
+        "false",
+    )
+    memory_hot_add: Stated[bool] = key(
+        "Whether memory can be added while the VM is running; not available with passthrough devices.",
+        TakesEffect.AT_POWER_CYCLE,
+        "false",
+    )
+    latency_sensitivity: Stated[Literal["normal", "high"]] = key(
+        "high: every CPU has a dedicated core, and all CPU and memory resources are reserved.",
+        TakesEffect.AT_POWER_CYCLE,
+        "the template's",
+    )
+    vtpm: Stated[bool] = key(
+        "A virtual TPM 2.0; requires a key provider in vCenter.", TakesEffect.AT_POWER_CYCLE, "the template's"
+    )
+    drs: Stated[Literal["manual", "partial", "full", "off"]] = key(
+        "DRS automation for this VM: manual, partial, full (automated), or off.",
+        TakesEffect.LIVE,
+        "the cluster's setting",
+    )
+    ha: Stated[HaOptions] = key("vSphere HA settings for this VM.", TakesEffect.LIVE, "the cluster's setting")
+    attributes: Stated[dict[AttributeName, AttributeValue]] = key(
+        "The VM's custom attributes, by name; empty text clears an attribute.", TakesEffect.LIVE
+    )
+    tags: Stated[dict[CategoryName, Texts]] = key(
+        "The VM's tags by category: one, or a list; an empty list removes the category's tags.",
+        TakesEffect.LIVE,
+    )
+
+
+OPTIONS = frozenset(VmOptions.model_fields)
+
+
+def stated_options(options: VmOptions) -> Iterator[tuple[str, Any]]:
+    """Yield the options that have a value."""
+    for name in sorted(OPTIONS):
+        value = getattr(options, name)
+        if value is not None:
+            yield name, value
+
 
 _COMPARED = (
     "storage_policy",

@@ -1,22 +1,16 @@
-"""An entry of `hosts` as its author writes it: which hosts, what of them, and how they may be disturbed.
-
-An item of a VM's `nics` is defined here, too: a network adapter, or a physical NIC's function.
-"""
+"""An entry of `hosts` as its author writes it: which hosts, what of them, and how they may be disturbed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, field_serializer, model_validator
+from pydantic import ConfigDict, Field, WithJsonSchema, field_serializer
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.plan_file.device_entries import HostGpuEntry, HostNicEntry, PvrdmaEntry, VmknicEntry
 from vgpu_cfg.model.plan_file.fields import (
-    Count,
-    Mac,
     OptionalText,
-    PciAddress,
     Stated,
     TakesEffect,
     Text,
@@ -33,8 +27,6 @@ from vgpu_cfg.model.plan_file.host_values import (
     WindowText,
     one_or_list,
 )
-from vgpu_cfg.model.plan_file.network_values import CIDR_PATTERN, parse_nic_address
-from vgpu_cfg.model.plan_file.values import is_reserved_mac
 from vgpu_cfg.model.plan_values import Disruption
 
 LIVE = TakesEffect.LIVE
@@ -57,14 +49,6 @@ Vmknics = Annotated[
 Disruptions = Annotated[
     frozenset[Disruption],
     WithJsonSchema({"items": {"enum": [str(one) for one in Disruption], "type": "string"}, "type": "array"}),
-]
-
-NicAddress = Annotated[
-    str | None,
-    BeforeValidator(
-        parse_nic_address,
-        json_schema_input_type=Annotated[str, Field(pattern=rf"^$|^dhcp$|^pool$|^{CIDR_PATTERN}$")],
-    ),
 ]
 
 
@@ -298,119 +282,3 @@ class HostEntry(Frozen):
     model_config = ConfigDict(
         json_schema_extra={"anyOf": [{"required": ["cluster"]}, {"required": ["names"]}]}
     )
-
-
-class NicDeviceEntry(Frozen):
-    """Which physical NIC: any free one that has everything said here."""
-
-    label: OptionalText = key(
-        "The hardware label that the host assigns to the NIC; the device then uses Dynamic DirectPath."
-    )
-    model: OptionalText = key("Part of the NIC's name: ConnectX-6 Dx.")
-
-
-class NicEntry(Frozen):
-    """A network adapter, `count` times. `{k}` in the text counts them from 1.
-
-    One of type passthrough is a whole function of a physical NIC, one of type sriov a virtual function, one
-    of type pvrdma a paravirtual RDMA adapter.
-    """
-
-    network: OptionalText = key(
-        "The network's name or inventory path; it must exist. For a passthrough NIC, it only documents the "
-        "cabling."
-    )
-    type: Literal["vmxnet3", "sriov", "passthrough", "pvrdma"] = key("The adapter type.", default="vmxnet3")
-    count: Count = key("The number of these NICs.", default="1")
-    mac: Mac = key(
-        "A fixed MAC address. For a passthrough NIC: its hardware address, which identifies it in the guest.",
-        default="vCenter assigns one",
-    )
-    near: Literal["gpu", "any"] = key(
-        "gpu: only a function on a NUMA node of the VM's GPUs; any: a function on any node. Not for vmxnet3.",
-        default="near a GPU if one is free",
-    )
-    pin: PciAddress = key(
-        "The NIC at this PCI address: the device to pass through, or the physical NIC of virtual functions.",
-        default="any free one",
-    )
-    device: NicDeviceEntry = key("The NIC, by label and model.", default="any free one")
-    ip: NicAddress = key(
-        "The address in the guest: pool (from the network's pool), dhcp, or a fixed address with its prefix.",
-        default="not configured",
-    )
-    rdma: Literal["gpudirect", "host"] = key(
-        "gpudirect: RDMA to and from GPU memory, including all required settings for the host, VM, NIC and "
-        "guest. host: only to and from the guest's own memory.",
-        default="no RDMA settings",
-    )
-
-    model_config = ConfigDict(
-        json_schema_extra={"anyOf": [{"required": ["network"]}, {"required": ["type"]}]}
-    )
-
-    @model_validator(mode="after")
-    def _go_together(self) -> NicEntry:
-        for message in self._contradictions():
-            raise ValueError(message)
-        return self
-
-    @property
-    def kind(self) -> str:
-        """The adapter type, the default where none is stated."""
-        return self.type if "type" in self.model_fields_set else "vmxnet3"
-
-    @property
-    def is_many(self) -> bool:
-        """Whether it represents several NICs."""
-        return (self.count or 1) > 1
-
-    def _contradictions(self) -> Iterator[str]:
-        given = {name for name in self.model_fields_set if getattr(self, name) is not None}
-        if self.kind != "passthrough" and "network" not in given:
-            yield "a NIC requires a `network`\nonly type passthrough does not"
-        if self.kind in ("vmxnet3", "pvrdma"):
-            for name in ("near", "pin", "device"):
-                if name in given:
-                    yield (
-                        f"`{name}` applies to NICs of type passthrough or sriov\nuse one of these types, "
-                        "or remove it"
-                    )
-        if self.mac and self.kind == "passthrough" and not given & {"ip", "rdma"}:
-            yield (
-                "a passthrough NIC has its own MAC address, and `mac` only identifies it for the guest\n"
-                "add `ip` or `rdma`, or remove it"
-            )
-        if self.mac and self.kind != "passthrough" and is_reserved_mac(self.mac):
-            yield (
-                f"ESXi reserves {self.mac} and does not power on a VM that uses it\n"
-                "use an address up to 00:50:56:3f:ff:ff, or none"
-            )
-        if self.mac and self.is_many and "{k}" not in self.mac:
-            yield "one `mac` cannot be used for several NICs\nadd {k} to it, or list each NIC separately"
-        if self.ip not in (None, "dhcp", "pool") and self.is_many and "{k}" not in self.ip:
-            yield "one address cannot be used for several NICs\nadd {k} to it, or set `ip: pool`"
-        if self.ip == "pool" and "network" not in given:
-            yield "`ip: pool` requires a network, but none is specified for this NIC\nadd `network`"
-        yield from self._wrong_rdma()
-        yield from self._wrong_device(given)
-
-    def _wrong_rdma(self) -> Iterator[str]:
-        if "rdma" not in self.model_fields_set:
-            return
-        if self.kind == "vmxnet3":
-            yield "vmxnet3 does not support RDMA\nset type: passthrough, sriov or pvrdma; or remove `rdma`"
-        if self.kind == "pvrdma" and self.rdma == "gpudirect":
-            yield "PVRDMA cannot access GPU memory\nset rdma: host, or type: passthrough or sriov"
-
-    def _wrong_device(self, given: set[str]) -> Iterator[str]:
-        if {"pin", "device"} <= given:
-            yield "`pin` already selects the NIC by its PCI address\nremove `device`"
-        if self.pin and self.is_many and self.kind == "passthrough":
-            yield "`pin` selects one NIC\nremove `count`, and list every NIC with its own `pin`"
-        if "device" not in given:
-            return
-        if not (self.device.label or self.device.model):
-            yield "`device` is empty\nset a label or a model"
-        if self.device.label and self.kind == "sriov":
-            yield "a hardware `label` applies only to passthrough NICs\nset a `model` or a `pin`"

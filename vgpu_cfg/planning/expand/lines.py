@@ -34,7 +34,7 @@ from vgpu_cfg.model.plan_file import (
     parse_mac,
     parse_nic_address,
 )
-from vgpu_cfg.model.plan_file.device_entries import stated_options
+from vgpu_cfg.model.plan_file.entries import stated_options
 from vgpu_cfg.model.plan_values import DesiredNuma, NumaPolicy, Spread
 from vgpu_cfg.model.ranges import SAMPLE_MEMBER, Member, has_templates, read_members
 from vgpu_cfg.planning.expand.guests import check_guest, host_name, make_guest, read_user_data, stated_in

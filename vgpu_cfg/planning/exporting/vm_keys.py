@@ -23,7 +23,7 @@ from vgpu_cfg.model.observed.inventory import Cluster, Folder, Host, Inventory, 
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.vm import PassthroughDevice, PowerState, VirtualNic, Vm, VmDetail
 from vgpu_cfg.model.plan_file import size_text
-from vgpu_cfg.model.plan_file.device_entries import VmOptions
+from vgpu_cfg.model.plan_file.entries import VmOptions
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.host_capacity import SRIOV
 from vgpu_cfg.planning.estate.devices import (
