@@ -84,7 +84,7 @@ _UNFINISHED = {
         "wait for it (/var/log/vgpu-cfg.log in the guest), then verify again",
     ),
 }
-"""What a report says of a staging that did not fail, and what helps; "" is the finding's own remedy."""
+"""Words and remedy of each state of a staging that has neither failed nor ended."""
 
 
 def ask_staged(view: GuestView) -> Asking:
