@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.extent import each
-from vgpu_cfg.lab.guest.tools.peers import complaint_about, complaint_about_script, version_of
+from vgpu_cfg.lab.guest.tools.containers import complaint_about, complaint_about_script, version_of
 
 SOURCES = Path(__file__).resolve().parents[4] / ".cache" / "horovod"
 PARSE = """

@@ -27,7 +27,8 @@ from vgpu_cfg.lab.guest.system.rdma import (
 )
 from vgpu_cfg.lab.guest.system.workloads import end_training
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
-from vgpu_cfg.lab.guest.tools.peers import complaint_about_script, version_of, why_no_ssh, worker_of
+from vgpu_cfg.lab.guest.tools.containers import complaint_about_script, version_of
+from vgpu_cfg.lab.guest.tools.peers import why_no_ssh, worker_of
 from vgpu_cfg.lab.guest.tools.rdma import nic_for
 from vgpu_cfg.lab.state.guest import Workload, fault_of
 from vgpu_cfg.lab.state.inventory import VirtualMachine

@@ -1,14 +1,19 @@
 """Containers in a guest, run by docker, nerdctl and the rest, and the launchers in their images.
 
-Containers run in the guest itself, with its GPUs. Of launchers these are all but Horovod: the PyTorch and the
-Open MPI of an image answer with their own output. Versions are those of PyTorch's own wheel 2.6.0 (CUDA 12.6,
-NCCL 2.21.5), and of an Open MPI of that year: what NVIDIA's images of a month hold, the lab does not know.
+Containers run in the guest itself, with its GPUs. The PyTorch and the Open MPI of an image answer with their
+own output. Versions are those of PyTorch's own wheel 2.6.0 (CUDA 12.6, NCCL 2.21.5), and of an Open MPI of
+that year: what NVIDIA's images of a month hold, the lab does not know.
+
+NVIDIA's TensorFlow images hold the Horovod of their release notes ("TensorFlow Release 20.10" and so on); a
+month between is assumed to hold that of the one before. The options and error messages of horovodrun are
+those of `horovod/runner/launch.py` of the releases.
 """
 
 from __future__ import annotations
 
 import hashlib
 import posixpath
+import re
 from collections.abc import Sequence
 
 from vgpu_cfg.lab.estates.guests import ImagePart
@@ -17,8 +22,63 @@ from vgpu_cfg.lab.guest.staging.modules_training import WORKER
 from vgpu_cfg.lab.guest.staging.work import Work, contents_of, environment_of
 from vgpu_cfg.lab.guest.system.gpus import driven_gpus, newer_library
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
-from vgpu_cfg.lab.guest.tools.peers import BUILD, complaint_about, version_of
 from vgpu_cfg.lab.state.guest import fault_of
+
+_LISTED = (
+    ((20, 10), "0.20.0"),
+    ((21, 4), "0.21.3"),
+    ((21, 5), "0.21.3"),
+    ((21, 6), "0.22.0"),
+    ((21, 10), "0.22.0"),
+)
+"""Releases whose notes were read, the oldest first."""
+
+
+_LAST = "0.28.1"
+"""The last release of Horovod: what images hold of which nothing else is known."""
+
+
+_TENSORFLOW = re.compile(r"nvidia/tensorflow:(\d\d)\.(\d\d)-")
+
+
+_VALUED = {
+    *("-np", "--num-proc", "-p", "--ssh-port", "-i", "--ssh-identity-file", "--start-timeout"),
+    *("-H", "--hosts", "-hostfile", "--hostfile", "--output-filename", "--network-interface"),
+}
+"""Options with a value, of all versions; of the many more the lab knows none."""
+
+
+_FLAGS = {"--disable-cache", "--verbose", "--gloo", "--mpi", "-h", "--help"}
+
+
+_RENAMED = "--network-interfaces"
+"""Since 0.25.0; the older word stayed."""
+
+
+_ELASTIC = {"--host-discovery-script", "--min-np", "--max-np", "--reset-limit"}
+"""Since 0.20.0."""
+
+
+BUILD = """\
+Horovod v{version}:
+
+Available Frameworks:
+    [X] TensorFlow
+    [ ] PyTorch
+    [ ] MXNet
+
+Available Controllers:
+    [X] MPI
+    [X] Gloo
+
+Available Tensor Operations:
+    [X] NCCL
+    [ ] DDL
+    [ ] CCL
+    [X] MPI
+    [X] Gloo"""
+"""What `horovodrun --check-build` prints."""
+
 
 VALUED = frozenset(
     {
@@ -197,3 +257,48 @@ def answer_of(image: ImagePart, words: Sequence[str]) -> Result | None:
             return fail('exec: "mpirun": executable file not found in $PATH: unknown.', status=_ABSENT)
         return out(MPIRUN)
     return None
+
+
+def version_of(image: str) -> str:
+    """Return the version of Horovod in an image."""
+    found = _TENSORFLOW.search(image)
+    if found is None:
+        return _LAST
+    release = int(found[1]), int(found[2])
+    if release > _LISTED[-1][0]:
+        return _LAST
+    return next((version for listed, version in reversed(_LISTED) if listed <= release), _LISTED[0][1])
+
+
+def complaint_about(version: str, words: Sequence[str]) -> str:
+    """Return what horovodrun of a version finds wrong with its words, "" where it starts."""
+    number = _numbers(version)
+    knows = (
+        _VALUED | (_ELASTIC if number >= (0, 20) else set()) | ({_RENAMED} if number >= (0, 25) else set())
+    )
+    rest, unknown, given = list(words), [], set()
+    while rest and rest[0].startswith("-"):
+        word = rest.pop(0)
+        name, equals, _ = word.partition("=")
+        given.add(name)
+        if name in knows:
+            rest = rest if equals else rest[1:]
+        elif name not in _FLAGS:
+            unknown.append(word)
+    if not given & {"-np", "--num-proc"}:
+        return "horovodrun: error: the following arguments are required: -np/--num-proc"
+    return f"horovodrun: error: unrecognized arguments: {' '.join(unknown)}" if unknown else ""
+
+
+def complaint_about_script(version: str, text: str) -> str:
+    """Return what horovodrun finds wrong with a script that starts it, "" where the script has a word for it.
+
+    The lab runs no scripts. It looks for the word that changed; a script that has both is taken to know when.
+    """
+    words = sorted(set(re.findall(r"--network-interfaces?\b", text)))
+    complaints = [complaint_about(version, ("-np", "1", word, "eth0", "true")) for word in words]
+    return complaints[0] if complaints and all(complaints) else ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
