@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.lab.vcenter import Lab
     from vgpu_cfg.model.plan_file import AccessEntry
     from vgpu_cfg.ports import GuestShells, HostShell, Transport
-    from vgpu_cfg.render.markdown.quoting import LabAccess
+    from vgpu_cfg.render.markdown.runbook import LabAccess
     from vgpu_cfg.shells.keys import PlanKeyRing
 
 ServerAct = Literal["power_on", "fail", "cut_off", "reconnect"]
@@ -166,7 +166,7 @@ def lab_access(connection: Connection) -> LabAccess | None:
     if not connection.is_lab:
         return None
     from vgpu_cfg.lab.soap.server import CERTIFICATE_FILE
-    from vgpu_cfg.render.markdown.quoting import LabAccess
+    from vgpu_cfg.render.markdown.runbook import LabAccess
 
     folder = state_folder() / "lab"
     return LabAccess(

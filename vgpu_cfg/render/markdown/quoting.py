@@ -1,18 +1,16 @@
-"""Markdown for plans: quoted text of plans and servers, and a runbook's steps and access to its lab.
+"""Markdown that quotes text of plans and servers, so that it stays text, whatever characters it holds.
 
-Quoted text stays text, whatever characters it holds. A template needs no filter for that: all but `Markdown`
-values are quoted when printed.
+A template needs no filter for that: all but `Markdown` values are quoted when printed.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.changes.by_hand import Part, as_typed, is_command
+from vgpu_cfg.changes.by_hand import as_typed, is_command
 from vgpu_cfg.model.wording import shown
 
 if TYPE_CHECKING:
@@ -136,32 +134,3 @@ def tidy(text: str) -> str:
         elif line.strip() or (lines and lines[-1]):
             lines.append(line.rstrip())
     return "\n".join(lines).strip("\n") + "\n"
-
-
-@dataclass(frozen=True, slots=True)
-class LabAccess:
-    """How a person reaches a lab, which answers at no address until it is served; ready for a shell."""
-
-    serve: str
-    url: str
-    user: str
-    password: str
-    certificate: str
-    ssh_config: str
-
-
-@dataclass(frozen=True, slots=True)
-class RunbookStep:
-    """A numbered step of a runbook. `after` are the steps it needs; `done` is how it is acknowledged.
-
-    `canary` says who must be as planned before it is begun.
-    """
-
-    number: int
-    title: str
-    subject: str
-    parts: tuple[Part, ...]
-    after: tuple[int, ...] = ()
-    is_by_hand: bool = False
-    done: str = ""
-    canary: str = ""

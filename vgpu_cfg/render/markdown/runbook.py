@@ -22,12 +22,41 @@ from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.described import PlanTables, SettingsLookup
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.networks.network_users import switch_needs
-from vgpu_cfg.render.markdown.quoting import LabAccess, RunbookStep, environment, tidy
+from vgpu_cfg.render.markdown.quoting import environment, tidy
 from vgpu_cfg.render.markdown.switches import SwitchView, switch_view
 from vgpu_cfg.render.views.plan import alike, at_most, canary_text, disruption_rows, plan_counts, waits_for
 from vgpu_cfg.render.views.run.run_steps import HostResult, host_rows, moment_text, standing_text, steps_done
 
 _KINDS = {"host": "host", "vm": "VM", "cluster": "cluster", "network": "network"}
+
+
+@dataclass(frozen=True, slots=True)
+class LabAccess:
+    """How a person reaches a lab, which answers at no address until it is served; ready for a shell."""
+
+    serve: str
+    url: str
+    user: str
+    password: str
+    certificate: str
+    ssh_config: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunbookStep:
+    """A numbered step of a runbook. `after` are the steps it needs; `done` is how it is acknowledged.
+
+    `canary` says who must be as planned before it is begun.
+    """
+
+    number: int
+    title: str
+    subject: str
+    parts: tuple[Part, ...]
+    after: tuple[int, ...] = ()
+    is_by_hand: bool = False
+    done: str = ""
+    canary: str = ""
 
 
 def render_runbook(
