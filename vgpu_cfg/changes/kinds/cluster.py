@@ -330,7 +330,17 @@ class RemoveVmGroup(_OfRules):
         return _editing(self.cluster_moid)
 
 
-class SetClusterOption(ChangeBase):
+class _OfOptions(ChangeBase):
+    """It sets one advanced option, which is its only row."""
+
+    def head(self, place: Placement | None) -> None:
+        return None
+
+    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
+        return ((edit.key, set_to(edit, unset="unset")) for edit in self.edits)
+
+
+class SetClusterOption(_OfOptions):
     """Set one advanced option of a cluster's DRS; None removes it."""
 
     face = Face("set", "option set", done="option set", noun="option")
@@ -339,12 +349,6 @@ class SetClusterOption(ChangeBase):
     cluster_moid: str
     option: str
     value: str | None
-
-    def head(self, place: Placement | None) -> None:
-        return None
-
-    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
-        return ((edit.key, set_to(edit, unset="unset")) for edit in self.edits)
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         value = "remove it" if self.value is None else f"value {self.value}"
@@ -373,7 +377,7 @@ class SetClusterOption(ChangeBase):
         return _editing(self.cluster_moid)
 
 
-class SetVCenterOption(ChangeBase):
+class SetVCenterOption(_OfOptions):
     """Set one advanced setting of vCenter itself."""
 
     face = Face("set", "option set", done="option set", noun="option", is_task=False, is_of_vcenter=True)
@@ -381,12 +385,6 @@ class SetVCenterOption(ChangeBase):
     kind: Literal["set_vcenter_option"] = "set_vcenter_option"
     option: str
     value: bool | int | str
-
-    def head(self, place: Placement | None) -> None:
-        return None
-
-    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
-        return ((edit.key, set_to(edit, unset="unset")) for edit in self.edits)
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         before = next((edit.before for edit in self.edits if edit.before is not None), None)
