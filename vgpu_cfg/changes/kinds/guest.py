@@ -208,10 +208,7 @@ class StageGuest(ChangeBase):
             yield reach.vm(vm, Experience.TRAINING_ENDED, note=note, needs=Approval.TRAINING)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
-        moid = at.vm(self.vm)
-        yield Needed(privileges.ADVANCED, moid)
-        if self.spec.login.password:
-            yield Needed(privileges.GUEST_OPERATIONS, moid)
+        return _needed_in(self.spec, at.vm(self.vm))
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
         if self.vm.moid is not None:
@@ -263,6 +260,12 @@ class Customization(Frozen):
 TRAIN = "/usr/local/bin/train"
 
 
+def _needed_in(spec: GuestSpec, moid: str) -> Iterator[Needed]:
+    yield Needed(privileges.ADVANCED, moid)
+    if spec.login.password:
+        yield Needed(privileges.GUEST_OPERATIONS, moid)
+
+
 class _OfTraining(ChangeBase):
     """A request to `train` on `vm`, from which the training was started; `spec` has the way in.
 
@@ -289,10 +292,7 @@ class _OfTraining(ChangeBase):
         return self.words
 
     def privileges(self, at: Places) -> Iterator[Needed]:
-        moid = at.vm(self.vm)
-        yield Needed(privileges.ADVANCED, moid)
-        if self.spec.login.password:
-            yield Needed(privileges.GUEST_OPERATIONS, moid)
+        return _needed_in(self.spec, at.vm(self.vm))
 
 
 class PauseTraining(_OfTraining):
