@@ -120,9 +120,10 @@ def _fault(
         case "extra_forbidden":
             parent = detail["loc"][:-1]
             hint = did_you_mean(last, [str(loc[-1]) for loc in missing if loc[:-1] == parent])
-            if model is not None:
-                hint = hint or _key_hint(last, _models_at(model, parent)) or _above(last, model, place[:-1])
-                hint = hint or did_you_mean(last, _keys_at(model, parent), noun="keys")
+            if model is not None and not hint:
+                models = _models_at(model, parent)
+                hint = _key_hint(last, models) or _above(last, model, place[:-1])
+                hint = hint or did_you_mean(last, _keys(models), noun="keys")
             return document.fault(place, f"unknown key {last!r}", hint, at_key=True)
         case "missing":
             where = f" in {_subject(place)}" if place else ""
@@ -260,15 +261,15 @@ def _above(word: str, model: type[BaseModel], loc: Loc) -> str:
     """Suggest the nearest enclosing mapping that knows a key, "" if none does."""
     for depth in range(len(loc) - 1, -1, -1):
         inside = loc[depth]
-        known = _keys_at(model, loc[:depth])
+        known = _keys(_models_at(model, loc[:depth]))
         for name in _meant_by(word):
             if name in known and inside in known:
                 return f"did you mean {name!r} next to {inside!r} instead of in it?"
     return ""
 
 
-def _keys_at(model: type[BaseModel], loc: Iterable[str | int]) -> list[str]:
-    return [key for one in _models_at(model, loc) for key, _ in _fields(one)]
+def _keys(models: Iterable[type[BaseModel]]) -> list[str]:
+    return [key for one in models for key, _ in _fields(one)]
 
 
 def _models_at(model: type[BaseModel], loc: Iterable[str | int]) -> list[type[BaseModel]]:
