@@ -141,12 +141,12 @@ class Catalog:
         ]
         return difflib.get_close_matches(spelled, known, n=3)
 
-    def whole_profiles(self, product: str) -> list[str]:
-        """Return the largest C profile of each board of a product, as A100: the plainest board first."""
+    def whole_profile(self, product: str) -> str:
+        """Return the largest C profile of the plainest board of a product, as A100; "" if there is none."""
         word = product.casefold()
-        boards = [board for board in self.matching(product) if _is_product(word, board)]
-        boards.sort(key=lambda board: (len(board.key), board.framebuffer_mib))
-        return [board.profiles[0].name for board in boards if board.profiles]
+        boards = [one for one in self.matching(product) if _is_product(word, one) and one.profiles]
+        board = min(boards, key=lambda one: (len(one.key), one.framebuffer_mib), default=None)
+        return board.profiles[0].name if board is not None else ""
 
     def _resolve(self, text: str) -> Iterator[ProfileEntry]:
         try:

@@ -190,7 +190,7 @@ def with_near_names(fault: DocumentFault) -> DocumentFault:
     if near := catalog.suggest(word):
         message = f"'{word}' is not a valid vGPU name"
         return replace(fault, message=message, hint=f"did you mean '{near[0]}'?")
-    for profile in catalog.whole_profiles(word)[:1]:
+    if profile := catalog.whole_profile(word):
         hint = f"use '{profile}' for a whole GPU; `vgpu-cfg profiles {word}` lists all profiles"
         return replace(fault, message=f"'{word}' is a board, but a vGPU profile is required", hint=hint)
     return fault
