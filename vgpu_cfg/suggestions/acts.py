@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from shlex import quote
 from typing import TypeVar
 
@@ -192,15 +192,6 @@ def more_hosts(like: Host, count: int) -> Effect:
     They are numbered in their names, after those that were added before.
     """
 
-    def joined(cluster: Cluster, moids: Sequence[str]) -> Cluster:
-        groups = tuple(
-            group.model_copy(update={"host_moids": (*group.host_moids, *moids)})
-            if like.moid in group.host_moids
-            else group
-            for group in cluster.host_groups
-        )
-        return cluster.model_copy(update={"host_moids": (*cluster.host_moids, *moids), "host_groups": groups})
-
     def effect(observed: Inventory) -> Inventory:
         facts = observed.facts.hosts
         after = sum(is_added(host.moid) for host in observed.hosts)
@@ -209,11 +200,21 @@ def more_hosts(like: Host, count: int) -> Effect:
         if like.moid in facts:
             own = facts[like.moid].model_copy(update={"mark": None, "done": {}})
             facts = {**facts, **dict.fromkeys(moids, own)}
-        clusters = _changed(observed.clusters, like.cluster_moid, lambda found: joined(found, moids))
+        clusters = _changed(observed.clusters, like.cluster_moid, partial(_joined, like=like, moids=moids))
         hosts = (*observed.hosts, *made)
         return with_facts(observed.model_copy(update={"hosts": hosts, "clusters": clusters}), hosts=facts)
 
     return effect
+
+
+def _joined(cluster: Cluster, *, like: Host, moids: Sequence[str]) -> Cluster:
+    groups = tuple(
+        group.model_copy(update={"host_moids": (*group.host_moids, *moids)})
+        if like.moid in group.host_moids
+        else group
+        for group in cluster.host_groups
+    )
+    return cluster.model_copy(update={"host_moids": (*cluster.host_moids, *moids), "host_groups": groups})
 
 
 def _emptied(like: Host, number: int) -> Host:
