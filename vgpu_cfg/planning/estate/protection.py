@@ -113,10 +113,10 @@ class Covering:
         return f"{only}contact the owner of the context to change its protection"
 
 
-MOST = 10
-"""So many are deleted without leave, unless a context of the vCenter says another number."""
-FEW = 2
-"""So many are never too large a share of a plan."""
+_MOST_DELETIONS = 10
+"""The most VMs that are deleted without approval, unless a context of the vCenter sets another number."""
+_FEW_DELETIONS = 2
+"""A number of VMs that is never too large a share of a plan."""
 
 
 def orphans_to_delete(
@@ -217,15 +217,15 @@ def refuse_many_deletions(
     if count > most:
         message = f"{what} would be deleted; the limit is {most}{source}"
         findings.add(Code.MANY_DELETIONS, subject, message, remedy)
-    elif of is not None and count > FEW and count * 2 > of:
+    elif of is not None and count > _FEW_DELETIONS and count * 2 > of:
         message = f"{count} of the plan's {of} VMs would be deleted; the limit is half of them"
         findings.add(Code.MANY_DELETIONS, subject, message, remedy)
 
 
 def _most(desired: DesiredPlan) -> tuple[int, str]:
-    """Return how many go without leave, and who says so: the least of what contexts say."""
+    """Return the most deletions without approval, by the strictest context, and that context in words."""
     stated = [(one.most_deletions, one) for one in desired.contexts if one.most_deletions is not None]
     if not stated:
-        return MOST, ""
+        return _MOST_DELETIONS, ""
     most, context = min(stated, key=lambda pair: pair[0])
     return most, f" (the context {context.name} in {context.file})"
