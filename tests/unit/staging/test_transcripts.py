@@ -64,7 +64,7 @@ MESH = training.MESH
 
 @cache
 def fixed_lines() -> frozenset[str]:
-    """Return the lines that stand in a template as they are, on no other condition than the half."""
+    """Return the literal lines of a template that depend on no condition other than the half."""
     lines: set[str] = set()
     for path in (path for path in TEMPLATES.rglob("*") if path.is_file()):
         depth = 0

@@ -330,7 +330,7 @@ def plan_branch(
 
     connection, desired = flow.locate(request, flags)
     secrets = request.secrets()
-    secrets.allow_commands()  # whoever asks guests logs in
+    secrets.allow_commands()  # guests are asked over a login
     with compose.connect_writer(connection) as estate:
         begun = estate.clock.now()
         observed = read_plan(desired, estate)

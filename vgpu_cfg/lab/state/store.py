@@ -445,7 +445,7 @@ else:
         try:
             yield
         finally:
-            # What was forked meanwhile has the file open, too: closing it here alone lets nobody in.
+            # Processes forked meanwhile have the file open, too: closing it here would not release the lock.
             fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
 

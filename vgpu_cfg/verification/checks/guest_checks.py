@@ -79,10 +79,7 @@ def ask_reached(view: GuestView) -> Asking:
 _UNFINISHED = {
     "hand": ("a manual step is required", "do the step that the module names, then run `vgpu-cfg apply`"),
     "reboot": ("a restart is required", "run `vgpu-cfg apply --allow-power-cycle`, which restarts the guest"),
-    "running": (
-        "still running",
-        "wait for it (/var/log/vgpu-cfg.log in the guest), then verify again",
-    ),
+    "running": ("still running", "wait for it (/var/log/vgpu-cfg.log in the guest), then verify again"),
 }
 """Words and remedy of each state of a staging that has neither failed nor ended."""
 
