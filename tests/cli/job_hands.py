@@ -9,7 +9,8 @@ from pyVmomi import vim
 
 from tests.cli.colleague import Colleague
 from tests.cli.command_line import CommandLine
-from vgpu_cfg.lab.state.inventory import Host
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
 
 ESTATE = "estate.yaml"
 
@@ -40,9 +41,20 @@ def boot(run: CommandLine) -> None:
     lab.save()
 
 
+def lose_license(run: CommandLine, *names: str) -> None:
+    """Let the licenses of VMs run out at the license server."""
+    lab = run.lab(ESTATE)
+    for vm in lab.state.all(VirtualMachine):
+        if vm.name in names:
+            guest_of(vm).licence = ""
+            lab.state.touch(vm)
+    lab.save()
+
+
 HANDS: Mapping[str, Callable[..., None]] = {
     "migrate": migrate,
     "power": power,
     "fails to start": fails_to_start,
     "hosts boot": boot,
+    "lose license": lose_license,
 }

@@ -196,8 +196,8 @@ _ROWS: tuple[Failure, ...] = (
         "a vGPU has no license",
         "documented",
         "it runs at full speed for 20 minutes, then at idle speed",
-        "check `journalctl -u nvidia-gridd`: token, clock, or no access to the license server (ports 443 and "
-        "80)",
+        "if its token has expired, put a new one into the plan's secret and run `vgpu-cfg apply`; otherwise, "
+        "check `journalctl -u nvidia-gridd`: clock, or no access to the license server (ports 443 and 80)",
     ),
     Failure(
         _C.NO_NVLINK,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from vgpu_cfg.cli.options.old_words import as_named
 from vgpu_cfg.cli.options.running import notified
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
@@ -252,7 +253,7 @@ def _globs(only: list[str] | None) -> tuple[str, ...]:
     from vgpu_cfg.verification import CHECKS
     from vgpu_cfg.verification.table import unknown_globs
 
-    globs = tuple(word for text in only or () for word in text.split(",") if word)
+    globs = tuple(as_named(word) for text in only or () for word in text.split(",") if word)
     if only and not globs:
         raise typer.BadParameter("specify at least one check, such as licence,ats", param_hint="--only")
     keys = [check.key for check in CHECKS]

@@ -1,4 +1,7 @@
-"""Commands and options of the previous release, with their replacements. They work for one more release."""
+"""Words for which today's are used: commands and options of the previous release, and another spelling.
+
+Those of the previous release work for one more release.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +63,11 @@ def notes(words: Sequence[str]) -> Iterator[str]:
 
 
 _UNTIL = "the old word will be removed in the next release"
+
+
+def as_named(word: str) -> str:
+    """Return a word of a command line as checks and options spell it: both spellings of a license count."""
+    return word.replace("license", "licence")
 
 
 def _renamed(word: str, names: Mapping[str, str]) -> str:
