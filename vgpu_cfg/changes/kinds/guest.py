@@ -353,13 +353,17 @@ class ResumeTraining(_OfTraining):
 
     def head(self, place: Placement | None) -> Row:
         others = f" without {fold_names(self.without)}" if self.without else ""
-        return "training", plain(f"resume from its checkpoint{others}, if it is paused")
+        when = ", after all changes to its workers" if self.after else ""
+        return "training", plain(f"resume from its checkpoint{others}, if it is paused{when}")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         return (
             Part(
                 what=f"Log in to {self.vm.name} as root and resume the training with "
-                f"`{command(TRAIN, *self.words)}`.",
+                f"`{command(TRAIN, *self.words)}`. It waits up to 10 min for workers that are starting.",
+                why="it is also resumed if a change to a worker failed; if it cannot start, it stays paused"
+                if self.after
+                else "",
                 expected='"resumed", or "no training is paused"',
             ),
         )

@@ -156,6 +156,7 @@ class GuestPlanner:
             knowledge,
             again=self.options.rotate,
             other="new keys" if held is Held.FORMER else "secret changed",
+            is_rolled=self._is_rolled(resolved.name),
         )
         check_replaced(resolved, update, changes, self.options.rotate, self.findings)
         kinds = {kind for change in changes for kind in change.modules}
@@ -167,6 +168,13 @@ class GuestPlanner:
         elif changes and is_reached:
             self._assess_restart(resolved, update, changes)
         return changes
+
+    def _is_rolled(self, name: str) -> bool:
+        """Whether a VM is a worker whose training is paused on a checkpoint for its changes."""
+        team = self.team
+        if team is None or team.training.update is None or team.training.update.checkpoint is None:
+            return False
+        return any(one.vm.name == name for one in team.workers)
 
     def _report_off(self, resolved: ResolvedVm, update: GuestUpdate) -> None:
         why = "will be off" if resolved.desired.power is DesiredPower.OFF else "is off and remains off"

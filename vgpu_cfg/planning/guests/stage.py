@@ -40,6 +40,7 @@ from vgpu_cfg.model.guests.guest import (
     parse_report,
 )
 from vgpu_cfg.model.guests.modules import GuestModule
+from vgpu_cfg.model.guests.training_modules import ImageModule
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan_file.guest_values import parse_elastic
@@ -161,16 +162,21 @@ def know(updates: Sequence[GuestUpdate], fingerprints: Mapping[str, str]) -> Kno
 
 
 def stage_guest(
-    update: GuestUpdate, knowledge: Knowledge, *, again: Collection[str] = (), other: str = "secret changed"
+    update: GuestUpdate,
+    knowledge: Knowledge,
+    *,
+    again: Collection[str] = (),
+    other: str = "secret changed",
+    is_rolled: bool = False,
 ) -> tuple[StageGuest, ...]:
     """Return the changes that bring outdated modules; none if there are none, or the VM is not running.
 
     `again` are kinds of modules that are brought whether they differ or not; `other` says why one is whose
-    secrets differ.
+    secrets differ. `is_rolled`: a training is paused for the change, so that an image is brought before.
     """
     spec, known = update.spec, update.known
     old = outdated(spec.modules, known.mark, knowledge.fingerprints, knowledge.host_keys)
-    names = tuple(one.kind for one in spec.modules if one.kind in old or one.kind in again)
+    names: tuple[str, ...] = tuple(one.kind for one in spec.modules if one.kind in old or one.kind in again)
     if not names or not update.will_run:
         return ()
     why = partial(_why, update=update, knowledge=knowledge, again=again, other=other)
@@ -179,15 +185,28 @@ def stage_guest(
     if with_clone or known.host_key == UNKNOWN:
         # Others can be told its host key once it has told it, and that takes a first part.
         first = tuple(name for name in names if name in spec.carried) or names
+    elif is_rolled and not update.changes:
+        first = _before_the_pause(spec, names) or names
     rest = tuple(name for name in names if name not in first)
     change = _change(update, first, knowledge, why)
     change = change.model_copy(update={"with_clone": with_clone, "rest": rest})
     if not rest:
         return (change,)
     follower = _change(update, rest, knowledge, why)
-    return change, follower.model_copy(
-        update={"id": change_id("finish", spec.vm), "needs": (change.id,), "impact": Impact.NONE}
-    )
+    return change, follower.model_copy(update={"id": change_id("finish", spec.vm), "needs": (change.id,)})
+
+
+def _before_the_pause(spec: GuestSpec, names: Collection[str]) -> tuple[str, ...]:
+    """Name the modules up to a new image if they end no work; none if the image must wait for one that does.
+
+    Apptainer's image is a file that a running container may read.
+    """
+    image = spec.get(ImageModule)
+    if image is None or image.kind not in names or image.runtime == "apptainer":
+        return ()
+    kinds = [one.kind for one in spec.modules]
+    first = [one for one in spec.modules[: kinds.index(image.kind) + 1] if one.kind in names]
+    return () if any(one.ends for one in first) else tuple(one.kind for one in first)
 
 
 def _change(
@@ -336,7 +355,9 @@ def roll(
     batches = [units[at : at + most] for at in range(0, len(units), most)]
     pauses = _Pauses(team, specs, launcher, update.checkpoint if update is not None else None)
     first: dict[str, tuple[str, ...]] = {}
-    until_now: tuple[str, ...] = ()
+    rolled_ids = {one for unit in units for one in unit.ids}
+    # An image is brought while the training still runs.
+    until_now = tuple(one.id for one in of_kind(changes, StageGuest) if one.rest and one.id in rolled_ids)
     for batch in batches:
         names = [name for unit in batch for name in unit.names]
         begins = pauses.before(names, until_now)
