@@ -78,6 +78,7 @@ from vgpu_cfg.planning.vms.checks.place_checks import (
     check_failover,
     check_host,
     check_own_cores,
+    check_pools,
     check_spread,
 )
 from vgpu_cfg.planning.vms.checks.topology_checks import check_lone_members, check_peers, check_topology
@@ -356,6 +357,7 @@ class _Planning:
         check_datastores((resolved for resolved in resolved_vms if resolved.fit is not None), self.findings)
         check_own_cores(resolved_vms, self.findings)
         check_failover(resolved_vms, self.site, self.findings)
+        check_pools(resolved_vms, self.site, self.findings)
         concerned = {resolved.host.moid for resolved in resolved_vms if resolved.host is not None}
         used: dict[int, list[str]] = {}
         residents: dict[tuple[str, str], list[ResolvedVm]] = {}

@@ -30,7 +30,10 @@ from vgpu_cfg.model.frozen import Frozen
 FORMAT: Final = 5
 """Raised when the fixed set of reads changes: an older recording then lacks answers."""
 LATER_PATHS = frozenset(
-    {"config.managedBy", 'config.extraConfig["vmservice.namespacedName"]', "summary.maintenanceMode"}
+    {
+        *("config.managedBy", 'config.extraConfig["vmservice.namespacedName"]', "summary.maintenanceMode"),
+        *(f"runtime.memory.{name}" for name in ("unreservedForVm", "maxUsage", "reservationUsed")),
+    }
 )
 """Properties added to the reads of this format: a recording made before is played as if none were set."""
 _PATH = "pathSet"

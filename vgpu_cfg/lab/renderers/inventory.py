@@ -10,6 +10,7 @@ from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, MIB, attribute, constant, under, vim_type
 from vgpu_cfg.lab.renderers.host import USED_MHZ, used_mib
 from vgpu_cfg.lab.renderers.table import Render
+from vgpu_cfg.lab.rules.admission import unreserved_mib
 from vgpu_cfg.lab.rules.drs import rule_info
 from vgpu_cfg.lab.rules.hardware import LARGEST_DISK_KB, cpu_capacity_mhz, reservation_mib
 from vgpu_cfg.lab.simulation.directory import BROWSER, service_of
@@ -58,8 +59,9 @@ def _usage(*, of_memory: bool) -> Render:
         hosts = [state.get(moid, Host) for moid in cluster.hosts]
         vms = [vm for moid in thing.vms if (vm := state.get(moid, VirtualMachine)).is_on]
         if of_memory:
-            most = sum(host.memory_mib for host in hosts) * MIB
             used = sum(reservation_mib(vm) for vm in vms) * MIB
+            most, left = sum(host.memory_mib for host in hosts) * MIB, unreserved_mib(state, thing)
+            most = most if left is None else min(most, used + left * MIB)
         else:
             most = sum(cpu_capacity_mhz(host) for host in hosts)
             used = sum(vm.cpu_reservation_mhz for vm in vms)

@@ -69,7 +69,14 @@ def check(state: LabState, vm: VirtualMachine, host: Host, *, has_swap: bool = F
 
 
 def _check_pools(state: LabState, vm: VirtualMachine, asked: int) -> None:
-    pool = state.find(vm.resource_pool, ResourcePool)
+    left = unreserved_mib(state, state.find(vm.resource_pool, ResourcePool))
+    if left is not None and left < asked:
+        raise refuse("pool-limit", unreserved=left * MIB, requested=asked * MIB)
+
+
+def unreserved_mib(state: LabState, pool: ResourcePool | None) -> int | None:
+    """Return the memory that VMs in a pool can still reserve, None if neither it nor a parent has a limit."""
+    left = []
     while pool is not None:
         limit, memory = -1, pool.memory
         if memory is not None:
@@ -77,10 +84,9 @@ def _check_pools(state: LabState, vm: VirtualMachine, asked: int) -> None:
             if memory.expandableReservation is False:
                 own = memory.reservation or 0
                 limit = own if limit < 0 else min(own, limit)
-        left = limit - _reserved_below(state, pool)
-        if limit >= 0 and left < asked:
-            raise refuse("pool-limit", unreserved=left * MIB, requested=asked * MIB)
+        left += [limit - _reserved_below(state, pool)] if limit >= 0 else []
         pool = state.find(pool.parent, ResourcePool)
+    return min(left, default=None)
 
 
 def _reserved_below(state: LabState, pool: ResourcePool) -> int:

@@ -451,9 +451,13 @@ class Folder(ManagedObject):
 
 
 class ResourcePool(ManagedObject):
-    """A resource pool; `owner_moid` is its cluster or standalone compute resource."""
+    """A resource pool; `owner_moid` is its cluster or standalone compute resource.
+
+    `unreserved_mib` is the memory that its VMs can still reserve, None where it was not read.
+    """
 
     owner_moid: str = ""
+    unreserved_mib: int | None = None
 
 
 class StoragePolicy(Frozen):

@@ -205,7 +205,7 @@ class Code(StrEnum):
     DISK_UNCLEAR = "VG271", "it is unclear which of a VM's disks belong to the plan", _W, _D
     DISK_NOT_TO_DELETE = "VG272", "`--delete` names a disk that would not be deleted with its VM", _E, _D
     DEVICES_OF_OTHERS = "VG273", "a VM has NICs or GPUs that the plan did not create", _W, _D
-    FAILOVER_CAPACITY = "VG274", "the VMs need memory that vSphere HA reserves for failover", _E, _D
+    FAILOVER_CAPACITY = "VG274", "admission control does not allow the memory that VMs reserve", _E, _D
     PACKAGE_UNSIGNED = "VG275", "a depot has a package that hosts do not accept by default", _E, _F
 
     HOST_MEMORY = "VG301", "the host cannot reserve the required memory", _E, _R

@@ -268,7 +268,14 @@ FIRST_PASS = (
     # Whole: its declared type has none of a cluster's fields, so no path into them is sure to be taken.
     Paths(CLUSTER, ("configurationEx",)),
     Paths(HOST, HOST_LIGHT, OF_HOSTS),
-    Paths("vim.ResourcePool", ("name", "parent", "owner"), NO_PARTS),
+    Paths(
+        "vim.ResourcePool",
+        (
+            *("name", "parent", "owner", "runtime.memory.unreservedForVm"),
+            *("runtime.memory.maxUsage", "runtime.memory.reservationUsed"),
+        ),
+        NO_PARTS,
+    ),
     Paths(
         "vim.Datastore",
         (

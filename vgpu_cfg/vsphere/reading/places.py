@@ -137,9 +137,22 @@ def folders(places: Places) -> tuple[Folder, ...]:
 def resource_pools(places: Places) -> tuple[ResourcePool, ...]:
     """List the resource pools; a vApp is none."""
     return tuple(
-        ResourcePool(**places.common(item), owner_moid=item.moid_of("owner") or "")
+        ResourcePool(
+            **places.common(item), owner_moid=item.moid_of("owner") or "", unreserved_mib=_unreserved(item)
+        )
         for item in places.of_type("ResourcePool")
     )
+
+
+def _unreserved(pool: Item) -> int | None:
+    """Return the memory that VMs in a resource pool can still reserve, within its limit and its parents'.
+
+    vSphere API, ResourcePoolResourceUsage: `maxUsage` is bound by these limits.
+    """
+    free, most, used = (
+        pool.get(f"runtime.memory.{name}", -1) for name in ("unreservedForVm", "maxUsage", "reservationUsed")
+    )
+    return None if -1 in (free, most, used) else max(0, min(free, most - used)) >> 20
 
 
 def datastores(places: Places) -> tuple[Datastore, ...]:

@@ -224,6 +224,35 @@ def _reserved(resolved: ResolvedVm) -> int:
     return resolved.memory_mib if is_whole else min(resolved.base.memory_reservation_mib, resolved.memory_mib)
 
 
+def _is_started(resolved: ResolvedVm) -> bool:
+    """Whether the plan powers the VM on, which is off or new."""
+    return _starts(resolved) and not (resolved.existing and resolved.existing.is_on)
+
+
+def check_pools(resolved_vms: Sequence[ResolvedVm], site: Site, findings: Findings) -> None:
+    """Check the memory that resource pools let their VMs reserve."""
+    of_pool: dict[str, list[ResolvedVm]] = {}
+    owners = {cluster.moid: cluster for cluster in site.clusters}
+    for one in resolved_vms:
+        if one.desired.resource_pool is None or one.host is None or not _is_started(one):
+            continue
+        cluster = owners.get(one.host.owner_moid)
+        in_cluster = site.pool_of(one.desired, cluster) if cluster is not None else None
+        of_pool.setdefault(one.base.resource_pool_moid if one.existing else in_cluster or "", []).append(one)
+    for pool in site.pools:
+        new, room = of_pool.get(pool.moid, ()), pool.unreserved_mib
+        asked = sum(map(_reserved, new))
+        if room is None or asked <= room:
+            continue
+        message = (
+            f"the resource pool {pool.name} has {whole_gib(room)} of memory left to reserve, but "
+            f"{gib(asked)} must be reserved"
+        )
+        remedy = "use less `memory` or another `resource_pool`, or raise the pool's limit or reservation"
+        for one in new:
+            findings.add_vm(Code.FAILOVER_CAPACITY, one.desired, message, remedy)
+
+
 def check_failover(resolved_vms: Sequence[ResolvedVm], site: Site, findings: Findings) -> None:
     """Check the memory that vSphere HA's admission control reserves; for other VMs, the read values apply."""
     observed = site.observed
@@ -231,8 +260,7 @@ def check_failover(resolved_vms: Sequence[ResolvedVm], site: Site, findings: Fin
         new = [
             one
             for one in resolved_vms
-            if one.host is not None and one.host.owner_moid == cluster.moid
-            if _starts(one) and not (one.existing and one.existing.is_on)
+            if one.host is not None and one.host.owner_moid == cluster.moid and _is_started(one)
         ]
         asked = sum(map(_reserved, new))
         if not asked:
