@@ -1,32 +1,41 @@
 """Whether what is advised works: every case that is refused, planned again with each of its fixes.
 
 `fixes.yaml` tells for each case what helps; `REWRITE_FIXES=1` with `--all` writes it anew. A fix is carried
-out here by itself: its text is loaded as a file, and its acts are done on the case's estate.
+out here by itself: its text is loaded as a file, and its acts are done on the case's estate. `ideas.txt` has
+all ideas that are tried for a plan, in cases that together show each kind of idea; `fixes.txt` has the fixes
+as they are shown. `REWRITE_TRANSCRIPTS=1` writes both anew.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.extent import each
+from tests.plans.ideas import fix_lines, idea_lines
 from tests.plans.planned import FOLDER, desired_of, inventory_of, options_of, plan_of
 from tests.plans.tables import CASES, case_of
+from tests.sections import left_over, section, sections_of
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, dump, read_document
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.suggestions.candidate import Candidate, PlanSource, with_flags
-from vgpu_cfg.suggestions.proposals import together
-from vgpu_cfg.suggestions.search import Found, Search
+from vgpu_cfg.suggestions.candidate import Candidate, PlanSource, attempt, with_flags
+from vgpu_cfg.suggestions.proposals import propose, together
+from vgpu_cfg.suggestions.search import Found, Search, fix_of
+from vgpu_cfg.suggestions.situation import Situation
 
 DOCS = Path(__file__).parents[2] / "docs"
 TABLE = Path(__file__).parent / "fixes.yaml"
+IDEAS, SHOWN = (TABLE.with_name(name) for name in ("ideas.txt", "fixes.txt"))
 FIXES: dict[str, list[str]] = read_document(TABLE, name=TABLE.name).data if TABLE.exists() else {}
 REWRITES = bool(os.environ.get("REWRITE_FIXES"))
 NOTHING_HELPS = {
@@ -88,6 +97,15 @@ def source_of(case: str) -> PlanSource:
     return PlanSource(path, load_catalog(), options_of(case), lambda _: inventory_of(case))
 
 
+@cache
+def refused_plan(case: str) -> Plan:
+    """Return a case's plan from the text that fixes edit."""
+    source = source_of(case)
+    trial = attempt(source, source.text, ())
+    assert trial is not None
+    return trial.plan
+
+
 def words_of(found: Found) -> str:
     parts = sorted((one.kind.value, one.says) for one in found.candidates)
     return "; ".join(f"{kind}: {says}" for kind, says in parts)
@@ -145,14 +163,32 @@ FIRST = _first()
     each([(case,) for case in FIXES], "fixes that work as others do", is_first_of_its_codes, one_of=4),
 )
 def test_a_fix_that_is_advised_works(case: str) -> None:
-    source = source_of(case)
-    found = Search(source).run()
+    source = replace(source_of(case), refused=refused_plan(case))
+    search = Search(source)
+    found = search.run()
     assert [words_of(one) for one in found] == FIXES[case]
+    text = "\n".join(line for one in found for line in fix_lines(fix_of(one, search.text)))
+    if case in FIRST:
+        assert text == section(SHOWN, case, text)
     for one in found:
         assert errors_with(case, source, one) == []
         if {part.kind for part in one.candidates} <= FREE:
             path = source.path.with_name("again.yaml")
             assert_keeps_what_is_asked(desired_of(case), load_plan(path).desired)
+
+
+@pytest.mark.parametrize("case", sections_of(IDEAS))
+def test_the_ideas_for_a_plan_are_as_stored(case: str) -> None:
+    source = replace(source_of(case), refused=refused_plan(case))
+    trial = attempt(source, source.text, ())
+    assert trial is not None
+    ideas = propose(Situation(trial, source.catalog))
+    text = "\n".join(line for idea in ideas for line in idea_lines(idea, trial.observed))
+    assert text == section(IDEAS, case, text)
+
+
+def test_no_fix_is_stored_of_a_case_that_is_gone() -> None:
+    assert left_over(SHOWN, FIRST) == left_over(IDEAS, FIXES) == []
 
 
 @pytest.mark.skipif(REWRITES, reason="the table is being written")

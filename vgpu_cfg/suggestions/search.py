@@ -70,7 +70,7 @@ class Found:
 def suggest(source: PlanSource) -> Suggestion:
     """Find what lets a plan be carried out; without an error there is nothing to find."""
     search = Search(source)
-    fixes = [_told(one, search.text) for one in search.run()]
+    fixes = [fix_of(one, search.text) for one in search.run()]
     return Suggestion(
         fixes=tuple(dict.fromkeys(fixes)), tried=search.tried, is_complete=search.tried < search.most
     )
@@ -236,7 +236,7 @@ class Search:
         return Found(candidates, trial, self._assessor.others(trial, candidates))
 
 
-def _told(found: Found, text: str) -> Fix:
+def fix_of(found: Found, text: str) -> Fix:
     return Fix(
         parts=tuple(_parts(sorted(found.candidates, key=lambda each: each.order[0]))),
         lines=changed_lines(text, found.trial.text),
