@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pyVmomi.Iso8601 import ParseISO8601
 
 from tests.unit.vsphere.soap_answers import Answer, fault, soap
 from vgpu_cfg.vsphere.wire.outage import Outage
+from vgpu_cfg.vsphere.wire.rest import SESSION_PATH
 from vgpu_cfg.vsphere.wire.session import Session
 
 VERSION_ID = re.compile(r' versionId="[^"]*"')
@@ -49,13 +51,16 @@ def reading(*items: Any) -> Any:
 class Scripted:
     """Plays a vCenter: answers by method, one after the other, the last one for ever.
 
-    A fault among the answers is raised, None answers nothing, a SOAP answer goes as it is.
+    A fault among the answers is raised, None answers nothing, a SOAP answer goes as it is. A REST request is
+    answered by its method and path; a number is a status without content.
     """
 
     answers: dict[str, list[Any]] = field(default_factory=dict)
     calls: list[tuple[str, str]] = field(default_factory=list)
 
     def exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        if path.startswith(("/rest/", "/api/")):
+            return self.exchange_rest(f"{method} {path}", body)
         found = METHOD.search(body)
         assert found is not None, body
         called = found[1].decode()
@@ -66,6 +71,16 @@ class Scripted:
         if isinstance(answer, vmodl.MethodFault):
             return fault(answer, str(getattr(answer, "msg", None) or "said so"))
         return soap(called, answer)
+
+    def exchange_rest(self, called: str, body: bytes) -> Answer:
+        if called.endswith(SESSION_PATH):
+            return 200, {}, b'{"value": "t-1"}'
+        self.calls.append((called, f"{called} {body.decode()}".strip()))
+        left = self.answers.get(called, [404])
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(answer, int):
+            return answer, {}, b""
+        return 200, {}, json.dumps(answer if "/api/" in called else {"value": answer}).encode()
 
     def close(self) -> None:
         """Nothing is held."""

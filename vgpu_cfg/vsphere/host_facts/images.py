@@ -100,8 +100,9 @@ def _hosts(compliance: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterat
         if base and base.get("status") != COMPLIANT:
             differs[BASE_IMAGE] = (_version(base.get("current")), _version(base.get("target")))
         status, impact = str(one.get("status") or ""), str(one.get("impact") or "")
-        steps = (str((step.get("message") or {}).get("default_message")) for step in expected.get(moid) or ())
-        yield str(moid), HostImage(status=status, impact=impact, differs=differs, effects=tuple(steps))
+        told = ((step.get("message") or {}).get("default_message") for step in expected.get(moid) or ())
+        effects = tuple(str(text) for text in told if text)
+        yield str(moid), HostImage(status=status, impact=impact, differs=differs, effects=effects)
 
 
 def _versions(components: Any) -> dict[str, str]:
