@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.lab.state.inventory import Host
+from vgpu_cfg.model.guests.downloads import MONITORING_IMAGES
 from vgpu_cfg.parsers.guest_system import xids_of
 from vgpu_cfg.recording.anonymous import Anonymous
 
@@ -33,6 +34,14 @@ hosts:
   access: {ssh: on, bmc: {addresses: {esx-1.lab: bmc-esx-1.lab}, password: {secret: bmc}}}
 vms: [{name: secret-project, template: ubuntu, gpus: grid_a100-40c, cpus: 4, memory: 16GiB}]
 """
+WITH_GUESTS = PLAN.replace("memory: 16GiB", "memory: 16GiB, guest: {containers: docker}") + """\
+site: {registry_mirrors: {docker.io: "https://mirror.secret.example.com"}}
+training:
+  workers: [secret-project]
+  image: registry.secret.example.com/team/train:1
+  framework: torchrun
+  monitoring: {exporter: dcgm}
+"""
 XID = "2026-11-27T03:14:15.926Z In(182) vmkernel: cpu9:1048576)NVRM: Xid (PCI:{pci}): 79, pid=1, GPU has gone"
 PARTS = {
     "gpu.json",
@@ -41,8 +50,10 @@ PARTS = {
     "xids.txt",
     "kernel.log",
     "bmc-log.json",
+    "downloads.json",
     "history.json",
 }
+IMAGE = "registry.secret.example.com/team/train:1"
 
 
 @pytest.fixture
@@ -97,7 +108,7 @@ def test_a_bundle_has_what_was_read(site: CommandLine) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     files = content(path)
     _, missing = manifest(files)
-    assert missing == {}
+    assert missing == {"downloads.json": "the plan's guests download nothing"}
     assert pci.rpartition(".")[0] in files["xids.txt"]
     assert len(files["xids.txt"].splitlines()) == 1
     assert len(files["kernel.log"].splitlines()) == 3
@@ -108,6 +119,21 @@ def test_a_bundle_has_what_was_read(site: CommandLine) -> None:
     assert "create secret-project" in run["changes"]
     assert "check its contents before you send it" in done.told
     assert "rma.tar.gz: " in done.out
+
+
+def test_it_lists_what_guests_download_as_validate_does(site: CommandLine) -> None:
+    site.write("plan.yaml", WITH_GUESTS)
+    words = ("doctor", "--bundle", f"gpu:esx-1/{gpu_of(site)}", "--plan", "plan.yaml", "-o")
+    site.done(*words, "rma.tar.gz")
+    site.done(*words, "scrubbed.tar.gz", "--scrub")
+    printed = site.done("validate", "plan.yaml", "--downloads", "--output", "json").out
+    listed = json.loads(printed)["downloads"]
+    assert IMAGE in {one["address"] for one in listed}
+    assert json.loads(content(site.folder / "rma.tar.gz")["downloads.json"]) == listed
+    scrubbed = content(site.folder / "scrubbed.tar.gz")["downloads.json"]
+    assert "secret" not in scrubbed
+    assert [one["pin"] for one in json.loads(scrubbed)] == [one["pin"] for one in listed]
+    assert MONITORING_IMAGES["dcgm-exporter"] in scrubbed
 
 
 def test_a_scrubbed_one_names_nothing_of_the_site(site: CommandLine) -> None:

@@ -92,7 +92,8 @@ def doctor(
         typer.Option(
             "--plan",
             metavar="PLAN",
-            help="With --bundle: the plan file whose `access` logs in to the host and its BMC.",
+            help="With --bundle: the plan file whose `access` logs in to the host and its BMC, and whose "
+            "downloads are listed.",
             show_default=False,
         ),
     ] = None,

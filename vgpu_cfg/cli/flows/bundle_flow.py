@@ -81,12 +81,13 @@ def collect(flags: ConnectionFlags, word: str, request: PlanRequest | None) -> B
             *_of_shell(connection, observed, host, gpu, access),
             _of_bmc(connection, host, access),
         )
+    downloads, asked = _downloads(request)
     history, named = _history(here, host, gpu)
-    names = {connection.server, connection.user, *named, *(one.name for one in observed.clusters)}
+    names = {connection.server, connection.user, *named, *asked, *(one.name for one in observed.clusters)}
     names |= {part for one in observed.hosts for part in (one.name, one.name.partition(".")[0])}
     names |= {one.name for one in (*observed.vms, *observed.datastores, *observed.networks)}
     names |= {text for one in host.cordons for text in (one.by, one.reason)}
-    return Bundle(gpu.pci_id, (*parts, history), frozenset(names - {""}))
+    return Bundle(gpu.pci_id, (*parts, downloads, history), frozenset(names - {""}))
 
 
 def save(bundle: Bundle, path: Path, *, scrub: bool) -> Iterator[str]:
@@ -264,6 +265,22 @@ def _of_bmc(connection: Connection, host: Host, access: Access | None) -> Part:
         return as_json(found, indent=2) if found else ""
 
     return _part(name, source, read)
+
+
+def _downloads(request: PlanRequest | None) -> tuple[Part, set[str]]:
+    """Return the downloads of the plan's guests as `validate --downloads` lists them, and their names."""
+    from vgpu_cfg.cli.flows.files.downloads_flow import downloads_data, downloads_of
+    from vgpu_cfg.model.guests.downloads import is_public
+
+    name, source = "downloads.json", "validate --downloads"
+    if request is None:
+        return Part(name, source, why="no plan file was given; add --plan"), set()
+    listed = downloads_of(request.desired)
+    if not listed:
+        return Part(name, source, why="the plan's guests download nothing"), set()
+    addresses = {text for one in listed for text in (one.address, one.via) if not is_public(text)}
+    names = addresses | {vm for one in listed for vm in one.vms}
+    return Part(name, source, as_json(downloads_data(listed), indent=2)), names
 
 
 def _history(flags: ConnectionFlags, host: Host, gpu: Gpu) -> tuple[Part, set[str]]:

@@ -269,13 +269,13 @@ def plan(
 
 def validated(path: Path, desired: DesiredPlan, downloads: Sequence[Download] | None = None) -> Answer:
     """Report that a plan file is valid, its content, and its guests' downloads if they were listed."""
+    from vgpu_cfg.cli.flows.files.downloads_flow import downloads_data
     from vgpu_cfg.model.wording import counted
     from vgpu_cfg.render.data.format import FORMAT
     from vgpu_cfg.render.layout.lines import fold
 
     def data() -> Data:
-        found = [one.model_dump(mode="json") | {"is_pinned": one.is_pinned} for one in downloads or ()]
-        listed = {} if downloads is None else {"downloads": found}
+        listed = {} if downloads is None else {"downloads": downloads_data(downloads)}
         return {
             "kind": "validate",
             "format": FORMAT,

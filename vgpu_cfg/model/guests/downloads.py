@@ -31,6 +31,8 @@ MONITORING_IMAGES = {
 }
 """The images of monitoring unless the plan file names others."""
 
+_VENDOR = (TOOLKIT_REPOSITORY, CUDA_REPOSITORY, "nvcr.io/nvidia/")
+
 PINS: Mapping[str, str] = {
     TOOLKIT: "1.18.1-1",
     TOOLKIT_KEY: "c880576d6cf75a48e5027a871bac70fd0421ab07d2b55f30877b21f1c87959c9",
@@ -86,6 +88,11 @@ def check_pin(text: str) -> str:
     if _VALUE.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a pin\nuse 64 hex digits, sha256: and 64 hex digits, or a version")
     return text
+
+
+def is_public(address: str) -> bool:
+    """Whether an address or image is the vendor's or a default, so that it names nothing of a site."""
+    return not address or address.startswith(_VENDOR) or address in MONITORING_IMAGES.values()
 
 
 def short_pin(pin: str) -> str:
