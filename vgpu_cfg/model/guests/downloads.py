@@ -4,8 +4,9 @@ A pin's key is the address of a file, the name of an image as the plan file has 
 Its value is 64 hex digits for a file, `sha256:…` for an image, a version for a package.
 
 Sources, read in November 2026 in several public repositories each: the digests of the four images (of their
-indexes), and the SHA-256 of the key of NVIDIA's repository of the container toolkit, with the fingerprint
-C95B321B61E88C1809C4F759DDCAE044F796ECB0. The toolkit's version is one that the repository serves.
+indexes; DCGM exporter's is that of NVIDIA's own bundle of GPU Operator 26.7.0), and the SHA-256 of the key of
+NVIDIA's repository of the container toolkit, with the fingerprint C95B321B61E88C1809C4F759DDCAE044F796ECB0.
+The toolkit's version is one that the repository serves.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ TOOLKIT_KEY = f"{TOOLKIT_REPOSITORY}/gpgkey"
 CUDA_REPOSITORY = "https://developer.download.nvidia.com/compute/cuda/repos"
 
 MONITORING_IMAGES = {
-    "dcgm-exporter": "nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04",
-    "node-exporter": "docker.io/prom/node-exporter:v1.8.2",
+    "dcgm-exporter": "nvcr.io/nvidia/k8s/dcgm-exporter:4.6.0-4.8.3-distroless",
+    "node-exporter": "docker.io/prom/node-exporter:v1.12.1",
     "prometheus": "docker.io/prom/prometheus:v3.5.0",  # a release with long support
     "grafana": "docker.io/grafana/grafana:12.1.1",
 }
@@ -37,10 +38,10 @@ PINS: Mapping[str, str] = {
     TOOLKIT: "1.18.1-1",
     TOOLKIT_KEY: "c880576d6cf75a48e5027a871bac70fd0421ab07d2b55f30877b21f1c87959c9",
     MONITORING_IMAGES["dcgm-exporter"]: (
-        "sha256:b7a4241c608253aa829041cc3575ea57082491251a4a626bcdddc68eaf9a3101"
+        "sha256:613ab03c11d442fd960ff515f547e9921537454a712d08160bc8f677f89f1c35"
     ),
     MONITORING_IMAGES["node-exporter"]: (
-        "sha256:4032c6d5bfd752342c3e631c2f1de93ba6b86c41db6b167b9a35372c139e7706"
+        "sha256:1b4e4438faca4dd7e001dd445d161a4a2091b0fededa84093b3a8dfeae1f1be0"
     ),
     MONITORING_IMAGES["prometheus"]: (
         "sha256:63805ebb8d2b3920190daf1cb14a60871b16fd38bed42b857a3182bc621f4996"

@@ -306,6 +306,10 @@ class ScrapeTarget(Frozen):
     port: int
 
 
+def _tag(image: str) -> str:
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+
+
 class MonitoringModule(ModuleBase):
     """GPU metrics: an exporter on workers; Prometheus and Grafana with a dashboard on the head.
 
@@ -340,8 +344,9 @@ class MonitoringModule(ModuleBase):
     def describe(self) -> Description:
         targets = ", ".join(f"{one.address}:{one.port}" for one in self.targets)
         used = self.used_images.items()
+        gpus = ["nvidia-smi exporter"] if (self.role, self.exporter) == ("exporter", "nvidia-smi") else []
         return Description(
-            words="Prometheus and Grafana" if self.role == "server" else f"{self.exporter} exporter",
+            words=" and ".join([*gpus, *(f"{name} {_tag(image)}".rstrip() for name, image in used)]),
             by_hand=f"run Grafana, and Prometheus with the targets {targets}"
             if self.role == "server"
             else f"run the {self.exporter} exporter as a service",

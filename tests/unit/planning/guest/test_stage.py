@@ -14,6 +14,8 @@ from tests.unit.planning.privileges.needed import needed_privileges
 from vgpu_cfg.changes.change import ManualStep, StageGuest
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Impact
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.guests.downloads import MONITORING_IMAGES
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.model.observed.inventory import Inventory
 
@@ -189,6 +191,24 @@ def test_what_is_outdated_is_told_with_its_reason() -> None:
     assert change is not None
     assert {edit.key: edit.note for edit in change.edits} == {"image": "changed", "worker": "new"}
     assert all("bbbb" not in (edit.after or "") for edit in change.edits)
+
+
+def test_another_default_image_is_a_change_until_the_plan_file_names_the_old_one() -> None:
+    old = {"dcgm-exporter": f"nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1@sha256:{'1' * 64}"}
+
+    def watched(**more: Any) -> DesiredPlan:
+        return training(worker("w-1", BY_POOL), monitoring={"exporter": "dcgm"} | more)
+
+    before = specs_of(watched(images=old), estate())["w-1"]
+    seen = observe(mark=mark_of(before, {one.kind for one in before.modules}, PRINTS))
+    change = stage_of(planned(watched(), seen, fingerprints=PRINTS))
+    assert change is not None
+    (edit,) = change.edits
+    assert (edit.key, edit.note) == ("monitoring", "changed")
+    for name in ("dcgm-exporter", "node-exporter"):
+        assert MONITORING_IMAGES[name].rpartition(":")[2] in (edit.after or "")
+    assert change.impact is Impact.NONE
+    assert planned(watched(images=old), seen, fingerprints=PRINTS).changes == ()
 
 
 def test_guests_that_come_with_their_clones_wait_for_no_other() -> None:
