@@ -91,27 +91,25 @@ def is_behind(version: str, other: str) -> bool:
 def table(
     rows: Iterable[Judge], today: date, ask: Callable[[str], str] = newest
 ) -> tuple[list[str], list[Judge]]:
-    """Return a line for each judge, and those that are old although their registry has a newer version."""
-    lines, late = [], []
+    """Return a line for each judge, and those that are older than six months."""
+    lines, old = [], []
     for one in rows:
         other = ask(one.registry)
         newer = next((known for known in (other, one.newer) if is_behind(one.version, known)), "")
         listed = "newest" if other == one.version else f"the registry lists {other or 'nothing'}"
         state = f"behind {newer}" if newer else listed
         if one.is_old(today):
-            state += f"; older than six months: {one.why}"
-            if newer:
-                late.append(one)
+            state += f"; older than six months: {one.why or 'no reason'}"
+            old.append(one)
         lines.append(f"{one.name:<24}{one.version:<36}{one.released}  {state}")
-    return lines, late
+    return lines, old
 
 
 def main() -> None:
     _, rows = judges()
-    lines, late = table(rows, datetime.now(UTC).date())
-    sys.stdout.write("\n".join([*lines, f"{len(late)} of {len(rows)} are old and behind", ""]))
-    missing = [one.name for one in late if not one.why]
-    sys.exit(len(late) > MOST_OLD or bool(missing))
+    lines, old = table(rows, datetime.now(UTC).date())
+    sys.stdout.write("\n".join([*lines, f"{len(old)} of {len(rows)} are older than six months", ""]))
+    sys.exit(len(old) > MOST_OLD or not all(one.why for one in old))
 
 
 if __name__ == "__main__":
