@@ -34,7 +34,7 @@ hosts:
   access: {ssh: on, bmc: {addresses: {esx-1.lab: bmc-esx-1.lab}, password: {secret: bmc}}}
 vms: [{name: secret-project, template: ubuntu, gpus: grid_a100-40c, cpus: 4, memory: 16GiB}]
 """
-WITH_GUESTS = PLAN.replace("memory: 16GiB", "memory: 16GiB, guest: {containers: docker}") + """\
+SITE = """\
 site: {registry_mirrors: {docker.io: "https://mirror.secret.example.com"}}
 training:
   workers: [secret-project]
@@ -42,6 +42,7 @@ training:
   framework: torchrun
   monitoring: {exporter: dcgm}
 """
+WITH_GUESTS = PLAN.replace("memory: 16GiB", "memory: 16GiB, guest: {containers: docker}") + SITE
 XID = "2026-11-27T03:14:15.926Z In(182) vmkernel: cpu9:1048576)NVRM: Xid (PCI:{pci}): 79, pid=1, GPU has gone"
 PARTS = {
     "gpu.json",
