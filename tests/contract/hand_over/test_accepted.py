@@ -174,41 +174,46 @@ def test_ansible_reads_the_inventory(judge: Judge, plan: HostList, tmp_path: Pat
         assert variables["vgpu_cfg_slots"] == one.slots
 
 
-def test_kubernetes_takes_queues_and_jobs(judge: Judge, plan: HostList, tmp_path: Path) -> None:
-    files = put(tmp_path, "kubernetes", plan)
-    wanted = {"kueue.yaml", *(["mpijob.yaml", "trainjob.yaml", "pytorchjob.yaml"] if plan.image else [])}
-    assert wanted <= files.keys()
-    for file in wanted:
-        for age in AGES:
-            done = judge("schema", BUILT / age, files[file])
-            assert done.returncode == 0, done.stderr
-            assert done.stdout.splitlines()[:-1] == [], age
+def test_kubernetes_takes_queues_and_jobs(judge: Judge, tmp_path: Path) -> None:
+    paths: list[Path] = []
+    for name, plan in PLANS.items():
+        (tmp_path / name).mkdir()
+        files = put(tmp_path / name, "kubernetes", plan)
+        wanted = {"kueue.yaml", *(["mpijob.yaml", "trainjob.yaml", "pytorchjob.yaml"] if plan.image else [])}
+        assert wanted <= files.keys()
+        paths += (files[file] for file in sorted(wanted))
+    for age in AGES:
+        done = judge("schema", BUILT / age, *paths)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == {str(path): [] for path in paths}, age
 
 
-@pytest.mark.parametrize(
-    ("file", "words", "said"),
-    [
-        ("mpijob.yaml", ("slotsPerWorker", "slotsperworker"), "slotsperworker"),
-        ("mpijob.yaml", ("slotsPerWorker: 1", "slotsPerWorker: one"), "'one'"),
-        ("pytorchjob.yaml", ("nprocPerNode: '1'", "nprocPerNode: [1]"), "nprocPerNode"),
-        ("pytorchjob.yaml", ("hostNetwork: true", "hostNetwork: maybe"), "maybe"),
-        ("trainjob.yaml", ("numNodes: 3", "numNodes: two"), "two"),
-        ("trainjob.yaml", ("runtimeRef", "runtimeref"), "runtime"),
-        ("kueue.yaml", ("nominalQuota: 3", "nominalQuota: two"), "two"),
-        ("kueue.yaml", ("nodeLabels", "nodelabels"), "nodelabels"),
-        ("kueue.yaml", ("- nodeLabel:", "- label:"), "nodeLabel"),
-    ],
+BROKEN = (
+    ("mpijob.yaml", ("slotsPerWorker", "slotsperworker"), "slotsperworker"),
+    ("mpijob.yaml", ("slotsPerWorker: 1", "slotsPerWorker: one"), "'one'"),
+    ("pytorchjob.yaml", ("nprocPerNode: '1'", "nprocPerNode: [1]"), "nprocPerNode"),
+    ("pytorchjob.yaml", ("hostNetwork: true", "hostNetwork: maybe"), "maybe"),
+    ("trainjob.yaml", ("numNodes: 3", "numNodes: two"), "two"),
+    ("trainjob.yaml", ("runtimeRef", "runtimeref"), "runtime"),
+    ("kueue.yaml", ("nominalQuota: 3", "nominalQuota: two"), "two"),
+    ("kueue.yaml", ("nodeLabels", "nodelabels"), "nodelabels"),
+    ("kueue.yaml", ("- nodeLabel:", "- label:"), "nodeLabel"),
 )
-def test_kubernetes_refuses_what_is_broken(
-    judge: Judge, file: str, words: tuple[str, str], said: str, tmp_path: Path
-) -> None:
-    path = put(tmp_path, "kubernetes", PLANS["placed"])[file]
-    text = path.read_text(encoding="utf-8")
-    assert words[0] in text
-    path.write_text(text.replace(*words), encoding="utf-8")
-    told = judge("schema", BUILT / "newest", path).stdout.splitlines()[:-1]
-    assert told
-    assert said in told[0]
+
+
+def test_kubernetes_refuses_what_is_broken(judge: Judge, tmp_path: Path) -> None:
+    files = put(tmp_path, "kubernetes", PLANS["placed"])
+    said = {}
+    for number, (file, words, saying) in enumerate(BROKEN):
+        text = files[file].read_text(encoding="utf-8")
+        assert words[0] in text
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(text.replace(*words), encoding="utf-8")
+        said[str(path)] = saying
+    told = json.loads(judge("schema", BUILT / "newest", *said).stdout)
+    assert {path: said[path] in (errors or [""])[0] for path, errors in told.items()} == dict.fromkeys(
+        said, True
+    )
 
 
 CHART = {name: kind for kind, names in data_of(HERE / "gpu-operator-values.yaml").items() for name in names}
@@ -235,30 +240,53 @@ def test_the_operators_chart_has_no_other_values() -> None:
 
 
 @pytest.mark.skipif(not Path("/usr/bin/torchrun").exists(), reason="the distribution has no torchrun here")
-def test_torchrun_reads_its_command(plan: HostList, tmp_path: Path) -> None:
-    for rank, path in enumerate(put(tmp_path, "torchrun", plan).values()):
-        (tmp_path / "torchrun").write_text(TORCHRUN, encoding="utf-8")
-        (tmp_path / "torchrun").chmod(0o755)
-        done = subprocess.run(
-            ["/bin/sh", path, "train.py", "--epochs", "5"],
-            env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stderr
-        read = json.loads(done.stdout)
-        assert (read["nnodes"], read["node_rank"]) == (str(len(plan.workers)), rank)
-        assert (read["nproc_per_node"], read["rdzv_backend"]) == (str(plan.workers[rank].slots), "static")
-        assert (read["master_addr"], read["master_port"]) == (plan.workers[0].training_address, 29400)
-        assert read["training_script_args"] == ["--epochs", "5"]
+def test_torchrun_reads_its_command(tmp_path: Path) -> None:
+    (tmp_path / "torchrun").write_text(TORCHRUN, encoding="utf-8")
+    (tmp_path / "torchrun").chmod(0o755)
+    lines, expected = [], []
+    for name, plan in PLANS.items():
+        (tmp_path / name).mkdir()
+        for rank, path in enumerate(put(tmp_path / name, "torchrun", plan).values()):
+            lines += subprocess.run(
+                ["/bin/sh", path, "train.py", "--epochs", "5"],
+                env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=120,
+            ).stdout.splitlines()
+            expected.append(
+                {
+                    "nnodes": str(len(plan.workers)),
+                    "node_rank": rank,
+                    "nproc_per_node": str(plan.workers[rank].slots),
+                    "rdzv_backend": "static",
+                    "master_addr": plan.workers[0].training_address,
+                    "master_port": 29400,
+                    "training_script_args": ["--epochs", "5"],
+                }
+            )
+    done = subprocess.run(
+        ["/usr/bin/python3", "-c", READ_TORCHRUN],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    read = json.loads(done.stdout)
+    assert [{key: one[key] for key in expected[0]} for one in read] == expected
 
 
-TORCHRUN = """#!/usr/bin/python3
+TORCHRUN = """#!/usr/bin/python3 -IS
+import json, sys
+print(json.dumps(sys.argv[1:]))
+"""
+READ_TORCHRUN = """
 import json, sys
 from torch.distributed.run import parse_args
-json.dump(vars(parse_args(sys.argv[1:])), sys.stdout, default=str)
+json.dump([vars(parse_args(json.loads(line))) for line in sys.stdin], sys.stdout, default=str)
 """
 """The parser of the distribution's torchrun, without what it starts."""
 
