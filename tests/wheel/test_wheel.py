@@ -25,7 +25,9 @@ DEMO = re.findall(
     r'^show "[^"]*" "vgpu-cfg (.*)"$', (ROOT / "script/demo").read_text(encoding="utf-8"), re.MULTILINE
 )
 PLAN = "examples/multi-node-horovod.yaml"
-OFFLINE = re.compile(r"NewConnectionError|NameResolutionError|ConnectTimeoutError|ProxyError")
+OFFLINE = re.compile(
+    r"NewConnectionError|NameResolutionError|ConnectTimeoutError|ProxyError|Failed to fetch|sending request"
+)
 SECONDS = 600
 # Asked while the tests are gathered: each of them has an empty home.
 EACH = [
@@ -72,17 +74,20 @@ def programs(
     if python is None:
         pytest.skip(f"no Python {request.param} on this machine: nobody looked whether the wheel works on it")
     folder = tmp_path_factory.mktemp(f"python{request.param}")
-    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True, timeout=SECONDS)
-    install(wheel, folder / "bin" / "python")
+    install(wheel, python, folder)
     yield folder / "bin"
     shutil.rmtree(folder)
 
 
-def install(what: Path | str, python: Path) -> None:
-    pip = [sys.executable, "-m", "pip", f"--python={python}", "--disable-pip-version-check", "--retries=1"]
-    words = ["--quiet", "--no-compile", "--only-binary=:all:", f"--constraint={ROOT / 'constraints.txt'}"]
+def install(what: Path | str, python: Path, folder: Path) -> None:
+    """Install what a user installs with pip into an environment, which is made if it is not there."""
+    words = ["--only-binary=:all:", f"--constraint={ROOT / 'constraints.txt'}", what]
     done = subprocess.run(
-        [*pip, "install", *words, what], capture_output=True, text=True, check=False, timeout=SECONDS
+        [ROOT / "script" / "environment", python, folder, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
     )
     if done.returncode and OFFLINE.search(done.stderr):
         pytest.skip("what it takes cannot be fetched: nobody looked whether it works")
@@ -145,5 +150,5 @@ def test_the_demo(programs: Path, folder: Path) -> None:
 @pytest.mark.parametrize("programs", PYTHONS[-1:], indirect=True)
 def test_pytest_finds_the_plugin(programs: Path, folder: Path) -> None:
     """The wheel and pytest are all that the tests of the example need."""
-    install("pytest", programs / "python")
+    install("pytest", programs / "python", programs.parent)
     run(programs, folder / "examples" / "site-repository", "python -m pytest -q -p no:cacheprovider")
