@@ -20,7 +20,8 @@ __all__ = ["vm"]
 pytestmark = pytest.mark.long("NCCL's own reader, of three versions")
 
 ROOT = Path(__file__).resolve().parents[3]
-VERSIONS = ("2.16.5", "2.21.5", "2.32.3")
+BETWEEN = pytest.mark.exhaustive("the versions of NCCL between the first and the last")
+VERSIONS = ("2.16.5", pytest.param("2.21.5", marks=BETWEEN), "2.32.3")
 GPU = '<gpu dev="{dev}" sm="80" rank="{dev}" gdr="1"/>'
 NIC = (
     '<nic>\n<net name="mlx5_{dev}" dev="{dev}" speed="100000" port="1" latency="0.000000" guid="0x{dev}1" '
