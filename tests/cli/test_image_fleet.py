@@ -47,7 +47,7 @@ def _vms(number: int, host: str) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "count",
-    [4, pytest.param(50, marks=pytest.mark.long("50 hosts, one after the other; 4 take the same way"))],
+    [4, pytest.param(50, marks=pytest.mark.exhaustive("50 hosts, one after the other; 4 take the same way"))],
 )
 def test_a_cluster_is_upgraded_without_manual_steps(
     count: int, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch

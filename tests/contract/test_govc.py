@@ -48,7 +48,7 @@ def test_every_estate_can_be_looked_at(govc: MakeGovc, estate: str) -> None:
         assert "VMware vCenter Server" in run("about")
         paths = run("find", "/").splitlines()
         assert "/dc1" in paths
-        for host in run("find", "/", "-type", "h").split():
+        for host in run("find", "/", "-type", "h").split()[:2]:
             assert host.rsplit("/", 1)[1] in run("host.info", "-host", host)
             run("gpu.host.info", "-host", host)
         for vm in run("find", "/", "-type", "m").split()[:3]:

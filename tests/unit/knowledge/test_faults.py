@@ -108,6 +108,7 @@ def test_a_text_as_it_is_met_is_known_by_its_own_row_alone() -> None:
         [(28, ""), (45, ""), (60, "> "), (60, "[  269.516977] ")],
         "every row, wrapped otherwise",
         lambda width, _: width == 28,
+        one_of=3,
     ),
 )
 def test_a_wrapped_text_is_known_too(width: int, before: str) -> None:
@@ -124,6 +125,7 @@ def test_a_wrapped_text_is_known_too(width: int, before: str) -> None:
         [("2026-03-02T10:11:12.345Z In(05) vmx - ",), ("Mar  2 10:11:12 hvd-01 kernel: ",), ("[ 9.516] ",)],
         "every row, with another prefix",
         lambda before: before.startswith("Mar"),
+        one_of=2,
     ),
 )
 def test_what_a_log_writes_before_a_text_does_not_matter(before: str) -> None:

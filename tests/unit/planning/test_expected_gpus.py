@@ -79,7 +79,7 @@ def test_exact_fits_of_each_maker_are_placed_and_right(maker: str, seed: int) ->
     assert check(made, found) == []
 
 
-@pytest.mark.long("a hundred hosts")
+@pytest.mark.exhaustive("a hundred hosts")
 def test_a_hundred_hosts_with_lines_apart_are_placed_and_right() -> None:
     made = MAKERS["apart"](100, 1)
     found = place_startable(made.hosts, made.demands, PLACERS, {one.vm for one in made.demands})
