@@ -1,22 +1,15 @@
-"""The documentation as a site: its sections, its links, and no requests to other servers."""
+"""The sections of the documentation's site. tests/pages/test_site.py builds and opens it."""
 
 from __future__ import annotations
 
-import re
-import subprocess
 from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from posixpath import normpath
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FETCHED = re.compile(
-    r'<(?:script|img|iframe)[^>]+src="https?://|<link[^>]+rel="stylesheet"[^>]+href="https?://'
-)
-LISTED = re.compile(r"^\* \[[^\]]+\]\(([^)#]+)\.md\)", re.MULTILINE)
 TABS = ["Getting started", "Guides", "Concepts", "Reference", "Contributing"]
 """The sections of docs/README.md, which are the tabs of the site."""
 
@@ -55,26 +48,3 @@ def test_headings_in_a_section_are_groups_unless_they_have_no_pages(
         {"A": [{"one": "docs/one.md"}, {"In A": [{"Two": "two.md"}]}]},
         {"B": [{"Four": "docs/four.md"}]},
     ]
-
-
-@pytest.mark.long("the site of the documentation is made of all pages")
-def test_the_site_is_made_without_a_broken_link_and_needs_no_network() -> None:
-    done = subprocess.run(
-        [ROOT / "script" / "docs"], capture_output=True, text=True, check=False, timeout=280
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    if "SKIPPED" in done.stdout:
-        pytest.skip(done.stdout.strip())
-    site = (ROOT / done.stdout.splitlines()[-1]).parent
-    pages = {
-        page.relative_to(site).as_posix(): page.read_text(encoding="utf-8") for page in site.rglob("*.html")
-    }
-    listed = LISTED.findall((ROOT / "docs" / "README.md").read_text(encoding="utf-8"))
-    expected = (normpath(f"docs/{name.replace('README', 'index')}.html") for name in listed)
-    assert set(expected) <= pages.keys()
-    assert [name for name, text in pages.items() if FETCHED.search(text)] == []
-    index = (site / "search" / "search_index.js").read_text(encoding="utf-8")
-    assert '"docs/tutorial/first-plan.html"' in index
-    moved = [name for name, text in pages.items() if "<p>This page moved to <a" in text]
-    assert moved
-    assert [name for name in moved if f'"{name}"' in index] == []
