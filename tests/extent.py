@@ -40,12 +40,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def examples(few: int, many: int) -> int:
     """Return how many examples a search tries: few in a plain run, many with `--faults`.
 
-    `--all` goes an eighth of the way from the few to the many.
+    `--all` goes a sixteenth of the way from the few to the many.
     """
     if _is_exhaustive:
         return many
     _SEARCHES["searches are shorter than they are there"] += 1
-    return few + (many - few) // 8 if _is_all else few
+    return few + (many - few) // 16 if _is_all else few
 
 
 def each(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY
@@ -34,7 +36,7 @@ def test_a_pair_that_was_lost_is_reported_by_plan_and_status(vgpu_cfg: CommandLi
     vgpu_cfg.done("apply", PLAN, "--yes")
     keys = owned_pairs(vgpu_cfg)
     assert {AFFINITY_KEY, "pciPassthru.use64bitMMIO", "vgpu_cfg.addresses"} <= {*keys}
-    for key, other in ((key, other) for key in keys for other in (None, "7")):
+    for key, other in zip(keys, itertools.cycle((None, "7")), strict=False):
         before = set_pair(vgpu_cfg, key, other)
         plan, status = (vgpu_cfg(command, PLAN, "--exit-code") for command in ("plan", "status"))
         says = IN_FINDINGS.get(key, key)

@@ -14,7 +14,7 @@ from tests.faults.harness.scenarios import RACES
 from tests.faults.test_points import DEADLINE_SECONDS, module_ran
 
 FIRST = "one plan"
-LATER = pytest.mark.long("two machines at once, at some of their requests: tests/faults/test_races.py")
+LATER = pytest.mark.exhaustive("two machines at once, at some of their requests: tests/faults/test_races.py")
 
 
 @pytest.mark.parametrize("race", [FIRST, pytest.param("two plans", marks=LATER)])
