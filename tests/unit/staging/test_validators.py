@@ -137,7 +137,10 @@ def test_dash_and_shellcheck_read_every_script(tmp_path: Path, name: str, text: 
     path.write_text(text)
     done = ran("dash", "-n", path)
     assert done.returncode == 0, done.stderr
-    done = ran("shellcheck", "--shell=sh", path)
+    # All have the same head, which sets variables: shellcheck reads it in one of them.
+    _, _, body = ("", "", "") if name.startswith("0-") else text.partition("# ---- the module itself ----")
+    path.write_text(body or text)
+    done = ran("shellcheck", "--shell=sh", *(["--exclude=SC2034,SC2154"] if body else []), path)
     assert done.returncode == 0, done.stdout
 
 
