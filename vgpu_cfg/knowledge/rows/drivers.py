@@ -365,6 +365,7 @@ DRIVER_ROWS = (
             r"system not yet initialized",
             r"cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY",
             r"\bcuda\w*[^\n]{0,24}(failure|error|code)[ =:(]{1,3}802\b",
+            r"UVM persistence mode because ?the NVLink fabric",
         ),
         sample="CUDA error 802: system not yet initialized",
         symptom="CUDA is waiting for the NVLink fabric of an NVSwitch server",

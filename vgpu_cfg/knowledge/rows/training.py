@@ -231,7 +231,8 @@ TRAINING_ROWS = (
         (
             r"health compromised",
             r"mlx5_core[^\n]*(assert_var|Health issue observed)",
-            r"mlx5_core[^\n]*(Fatal error \d+ detected|PCI slot is unavailable)",
+            r"mlx5_core[^\n]*(Fatal error \d+ detected|PCI slot is unavailable|handling bad device here)",
+            r"mlx5_core[^\n]*(health recovery (flow aborted|failed)|\bsynd 0x[1-9a-f]\b)",
         ),
         sample=(
             "mlx5_core 0000:0d:00.0: poll_health:801:(pid 0): device's health compromised - reached miss"
@@ -250,6 +251,7 @@ TRAINING_ROWS = (
         words="NIC firmware crashed",
         kernel=(
             r"mlx5_core .*(health compromised|assert_var|Fatal error \d+ detected|PCI slot is unavailable)",
+            r"mlx5_core .*(handling bad device here|\bsynd 0x[1-9a-f]\b)",
             r"mlx5_core .*(Health issue observed, .*severity\([0-3]\)|health recovery (flow aborted|failed))",
         ),
     ),
