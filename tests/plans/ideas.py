@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel
 
+from tests.value_text import text_of
 from vgpu_cfg.changes.suggestion import Fix
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.suggestions.candidate import Candidate
@@ -74,16 +74,6 @@ def _new(value: Any, known: dict[Any, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a value as a text that is the same in each run, and cut where it is long."""
-    if isinstance(value, BaseModel):
-        text = ", ".join(f"{name} {_value(getattr(value, name))}" for name in sorted(value.model_fields_set))
-    elif isinstance(value, set | frozenset):
-        text = " ".join(sorted(map(_value, value)))
-    elif isinstance(value, list | tuple):
-        text = " ".join(map(_value, value))
-    elif isinstance(value, dict):
-        text = ", ".join(f"{key} {_value(one)}" for key, one in value.items())
-    else:
-        text = str(value.value if isinstance(value, Enum) else value)
-    text = text.strip()
+    """Return a value as a text, cut where it is long."""
+    text = text_of(value)
     return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…"

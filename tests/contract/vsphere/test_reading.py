@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter, location_on
+from tests.sections import section
+from tests.value_text import lines_of
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.kinds.create_vm import CloneFrom
@@ -29,6 +32,7 @@ from vgpu_cfg.vsphere.wire import collector
 from vgpu_cfg.vsphere.wire.session import Session
 
 BUDGET = 19
+WHOLE = Path(__file__).with_name("readings.txt")
 
 
 def test_the_tree_has_its_paths(vcenter: VCenter) -> None:
@@ -415,6 +419,14 @@ def test_a_plans_own_vms_are_read_in_detail_wherever_they_are() -> None:
     assert [vm.moid for vm in mine.vms_marked(PlanIdentity(name="mine"))] == [moid]
     assert mine.vm_by_moid[moid].detail is not None
     assert other.vm_by_moid[moid].detail is None
+
+
+@pytest.mark.parametrize("estate", ["two-hosts-roce", "nvlink-4xa100"])
+def test_all_that_is_read_of_an_estate_is_as_stored(estate: str) -> None:
+    with lab_vcenter(estate).desk() as desk:
+        inventory, facts = desk.reader.read_everything()
+    text = "\n".join([*lines_of(inventory), *lines_of(facts, "facts")])
+    assert text == section(WHOLE, estate, text)
 
 
 def test_a_host_with_gpus_tells_all_about_them() -> None:
