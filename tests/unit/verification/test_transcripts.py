@@ -5,7 +5,7 @@ REWRITE_TRANSCRIPTS=1 writes them anew. Of a scene with a fault only the results
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from tests.unit.verification.cases import CASES
 from tests.unit.verification.plants import ENABLED, PLANTS
 from tests.unit.verification.test_lossless import IN_IMAGE, OPEN, WITHOUT_PEERMEM
 from tests.unit.verification.two_workers import (
+    GPU,
     LINK,
     PCIE,
     Scene,
@@ -32,6 +33,7 @@ from tests.unit.verification.two_workers import (
 )
 from vgpu_cfg.model.guest_looks import TemplateRow
 from vgpu_cfg.model.guests.modules import GuestModule, NetworkModule
+from vgpu_cfg.model.guests.training_modules import MonitoringModule, ScrapeTarget
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import PowerState, Vm
@@ -41,8 +43,10 @@ from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification import Choice, make_guest_views, make_host_views
 from vgpu_cfg.verification.checks.guest_checks import REPORT_FILE
 from vgpu_cfg.verification.checks.template_checks import TemplateNeeds, look_inside, seen_from_outside
+from vgpu_cfg.verification.learned import baseline_of
 
 FILE = Path(__file__).with_name("transcripts.txt")
+LONGEST_LINE = 400
 RUBBISH = "rubbish: 1\n\n  more, of another tool\n"
 
 
@@ -74,16 +78,34 @@ def told_of(report: Verification, healthy: Verification | None = None) -> str:
 
 
 @cache
+def healthy_scene() -> tuple[Scene, Verification]:
+    scene = make_scene()
+    return scene, scene.run()
+
+
 def healthy() -> Verification:
-    return make_scene().run()
+    return healthy_scene()[1]
+
+
+def asked_of(scene: Scene, known: Collection[str] = ()) -> str:
+    """Return the commands that guests and hosts were asked to run, and the files that they got."""
+    machines = {**scene.guests.guests, **scene.host_shells.guests}
+    lines = [f"{name} runs {' '.join(words)}" for name, one in machines.items() for words in one.asked]
+    lines += [f"{name} gets {path}" for name, one in machines.items() for path in one.files]
+    told = (" ".join(line.split())[:LONGEST_LINE] for line in lines)
+    return "\n".join(line for line in dict.fromkeys(told) if line not in known)
+
+
+@cache
+def asked_of_healthy() -> frozenset[str]:
+    return frozenset(asked_of(healthy_scene()[0]).splitlines())
 
 
 @cache
 def programs() -> tuple[str, ...]:
     """Return the programs that a healthy guest is asked to run."""
-    scene = make_scene()
-    scene.run()
-    return tuple(sorted({words[0] for name in scene.guests.guests for words in scene.guest(name).asked}))
+    guests = healthy_scene()[0].guests.guests.values()
+    return tuple(sorted({words[0] for guest in guests for words in guest.asked}))
 
 
 def answered(program: str, answer: ShellResult) -> Callable[[Scene], None]:
@@ -210,6 +232,62 @@ def set_up(state: str) -> Callable[[Scene], None]:
     return change
 
 
+def run_by(runtime: str) -> Callable[[Scene], None]:
+    """Return a change by which both guests run containers by another runtime."""
+
+    def changed(module: GuestModule) -> GuestModule:
+        return module.model_copy(
+            update={"runtime": runtime} if "runtime" in type(module).model_fields else {}
+        )
+
+    return planned_as(changed)
+
+
+def filled(size_gib: int, free_gib: int) -> str:
+    """Return df's words for a root of this size."""
+    size, free = size_gib << 20, free_gib << 20
+    head = "Filesystem 1024-blocks Used Available Capacity Mounted on\n"
+    return f"{head}/dev/sda1 {size} {size - free} {free} 50% /\n"
+
+
+def collected_by_prometheus(*up: str) -> Callable[[Scene], None]:
+    """Return a change by which both guests run Prometheus, which tells so of two targets."""
+    rows = [f'{{"metric": {{"instance": "w-{n}"}}, "value": [0, "{value}"]}}' for n, value in enumerate(up)]
+    targets = tuple(ScrapeTarget(vm=f"w-{n}", address=f"10.0.0.{n}", port=9100) for n in range(2))
+    server = MonitoringModule(role="server", targets=targets)
+    address = "http://127.0.0.1:9090/api/v1/query?query=up"
+    answer = f'{{"status": "success", "data": {{"result": [{", ".join(rows)}]}}}}'
+    return both(
+        planned_as(lambda module: server if module.kind == "monitoring" else module),
+        answers("curl", "-fsS", "--max-time", "20", address, by=answer) if up else lambda _: None,
+    )
+
+
+def by_name(name: str) -> Callable[[GuestModule], GuestModule]:
+    """Return a change of a module whose NICs are known by name or address."""
+
+    def changed(module: GuestModule) -> GuestModule:
+        if not isinstance(module, NetworkModule):
+            return module
+        nics = (nic.model_copy(update={"mac": "", "name": name}) for nic in module.nics[1:])
+        return module.model_copy(update={"nics": (module.nics[0], *nics)})
+
+    return changed
+
+
+def held_to(factor: float, **more: float) -> Callable[[Scene], None]:
+    """Return a change by which figures are held against earlier ones, so many times the present ones."""
+
+    def change(scene: Scene) -> None:
+        before = baseline_of(healthy())
+        first = before.figures[0]
+        figures = [one.model_copy(update={"value": one.value * factor}) for one in before.figures]
+        figures += [first.model_copy(update={"name": name, "value": value}) for name, value in more.items()]
+        scene.baseline = before.model_copy(update={"figures": tuple(figures)})
+
+    return change
+
+
 def without_rates(scene: Scene) -> None:
     """Let neither port nor catalog list a NIC's maximum speed."""
     for name in scene.views:
@@ -242,6 +320,24 @@ FAULTS: dict[str, Callable[[Scene], object]] = {
         answers("uname", "-r", by="6.8.0-49-generic\n"),
         answers(*IN_IMAGE, by="NCCL version 2.10.3\n"),
     ),
+    "the containers run by containerd": run_by("containerd"),
+    "the containers run by Apptainer": run_by("apptainer"),
+    "Apptainer is there": both(run_by("apptainer"), answers("apptainer", by="apptainer version 1.3.4\n")),
+    "the root has little room": answers("df", "-Pk", by=filled(20, 1)),
+    "a large root has little room": answers("df", "-Pk", by=filled(1000, 15)),
+    "Prometheus sees all": collected_by_prometheus("1", "1"),
+    "Prometheus sees one of two": collected_by_prometheus("1", "0"),
+    "Prometheus knows one of two": collected_by_prometheus("1"),
+    "Prometheus is silent": collected_by_prometheus(),
+    "NICs known by their name": planned_as(by_name("ens192")),
+    "NICs known by their address": planned_as(by_name("")),
+    "a guest is off, as planned": lambda scene: scene.change(powered_on=False, shall_run=False),
+    "earlier figures were alike": held_to(1.02),
+    "earlier figures were better": held_to(1.5),
+    "an earlier figure is missing": held_to(1, gone=7),
+    "other VMs use a GPU": lambda scene: scene.hosts.append(
+        replace(scene.hosts.pop(), tenants={GPU: ("desk-7",)})
+    ),
     **reported(),
     "the kernel's settings cannot be read": unreported("facts", "unread", {FactGroup.KERNEL: "no answer"}),
     "the host's shell cannot be reached": lambda scene: scene.hosts.append(
@@ -268,17 +364,24 @@ def test_healthy_workers_are_told_as_it_is_stored() -> None:
     assert text == section(FILE, "healthy", text)
 
 
+def test_healthy_workers_are_asked_as_it_is_stored() -> None:
+    text = asked_of(healthy_scene()[0])
+    assert text == section(FILE, "healthy, asked", text)
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_told_as_it_is_stored(name: str) -> None:
     scene = make_scene()
     FAULTS[name](scene)
-    text = told_of(scene.run(), healthy())
+    report = told_of(scene.run(), healthy())
+    text = "\n".join(filter(None, [report, asked_of(scene, asked_of_healthy())]))
     assert text == section(FILE, name, text)
 
 
 @pytest.mark.parametrize("framework", get_args(Framework))
 def test_each_framework_is_told_as_it_is_stored(framework: Framework) -> None:
-    text = told_of(trains_by(framework).run(), healthy())
+    scene = trains_by(framework)
+    text = "\n".join([told_of(scene.run(), healthy()), asked_of(scene, asked_of_healthy())]).strip()
     assert text == section(FILE, f"trains by {framework}", text)
 
 
@@ -299,6 +402,7 @@ PLANNED = (
     "reservation-of-a-list",
     "rdma-two-gpus-one-nic",
     "pair-without-bridges-elsewhere",
+    "bound-by-its-device",
 )
 NOT_TOLD = ("spec", "learned", "facts", "now", "thresholds")
 
@@ -398,7 +502,7 @@ def test_a_cloud_init_without_the_datasource_is_told(version: str, why: str) -> 
 
 
 def test_no_section_is_left_over() -> None:
-    others = {"healthy", "a choice of checks"}
+    others = {"healthy", "healthy, asked", "a choice of checks"}
     others |= {f"trains by {framework}" for framework in get_args(Framework)}
     others |= {f"views of {name}" for name in PLANNED} | {f"a template, {name}" for name in NEEDS}
     assert left_over(FILE, {*FAULTS, *others}) == []
