@@ -1,30 +1,45 @@
-"""Each run of these tests as a stored text: events, tasks, outcomes and errors, word by word.
+"""Each run of these tests as a stored text: events, writes, tasks, outcomes and errors, word by word.
 
 `transcripts.txt` has a section for each test, `errors.txt` one for each with errors; REWRITE_TRANSCRIPTS=1
-writes them anew. A test without a section
-is not compared, so write one for a new test. Tests of very many runs have none.
+writes them anew. A test without a section is not compared, so write one for a new test. Tests of very many
+runs have none.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import wraps
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fakes.fake_guests import FakeGuests, FakeGuestShell
+from tests.fakes.fake_hosts import FakeHosts, FakeShell
 from tests.fakes.fake_vcenter import FakeVCenter
 from tests.sections import has_section, is_rewriting, section
+from tests.value_text import text_of
 from vgpu_cfg.changes.report import Event, EventKind, Outcome, Report
 from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.execution import Run
+from vgpu_cfg.ports import ChangeWriter, HostWriter
 
 FILE = Path(__file__).with_name("transcripts.txt")
 ERRORS = Path(__file__).with_name("errors.txt")
-LONGEST = 4000
+LONGEST, LONGEST_LINE = 6000, 700
+READS = {"wait_for_tasks", "read_image_task", "running_image_tasks", "close"}
+WRITES = {name for port in (ChangeWriter, HostWriter) for name in vars(port) if name[0] != "_"} - READS
+WRITERS: dict[type[Any], set[str]] = {
+    FakeVCenter: WRITES & vars(FakeVCenter).keys(),
+    FakeHosts: WRITES & vars(FakeHosts).keys(),
+    FakeShell: {"run"},
+    FakeGuestShell: {"run", "start", "write_file"},
+    FakeGuests: {"former_host_key"},
+}
+"""The methods by which the fakes are written to."""
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 DIGEST = re.compile(r"(?<=-)[0-9a-f]{8}(?=-\d{8}T)")
 
@@ -52,6 +67,9 @@ def told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_pa
         return report
 
     monkeypatch.setattr(Run, "carry_out", recorded)
+    for kind, names in WRITERS.items():
+        for name in names:
+            monkeypatch.setattr(kind, name, noting(getattr(kind, name), said))
     yield
     name = request.node.nodeid.removeprefix("tests/unit/execution/")
     text = "\n".join(one for one in said if one).replace(str(tmp_path), "TMP")
@@ -76,6 +94,22 @@ def errors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_
     name, text = request.node.nodeid.removeprefix("tests/unit/execution/"), "\n".join(made)
     if (is_rewriting() and 0 < len(text) < LONGEST) or has_section(ERRORS, name):
         assert text == section(ERRORS, name, text)
+
+
+def noting(method: Callable[..., Any], said: list[str]) -> Callable[..., Any]:
+    """Return a method of a fake that also notes with what it was called."""
+
+    @wraps(method)
+    def noted(fake: Any, *args: Any, **named: Any) -> Any:
+        words = [
+            method.__name__,
+            *map(text_of, args),
+            *(f"{key} {text_of(one)}" for key, one in named.items()),
+        ]
+        said.append(UUID.sub("UUID", " ".join(" | ".join(words).split()))[:LONGEST_LINE])
+        return method(fake, *args, **named)
+
+    return noted
 
 
 def calls_text(calls: Iterable[tuple[str, str]]) -> str:

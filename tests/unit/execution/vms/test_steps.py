@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,23 @@ from tests.unit.execution.makers import (
     mark,
     plan_of,
     power_off,
+    power_on,
     reconfigure,
     run,
     spec_of,
     statuses,
 )
-from vgpu_cfg.changes.change import RemoveRule, RemoveVmGroup, SetHostRule, SetRule, UpgradeVm
+from vgpu_cfg.changes.change import (
+    Change,
+    MoveVmToFolder,
+    RemoveRule,
+    RemoveVmGroup,
+    RenameVm,
+    SetAttributes,
+    SetHostRule,
+    SetRule,
+    UpgradeVm,
+)
 from vgpu_cfg.changes.kinds.vm_spec import NewVgpu, RemoveDevice, VmSpec
 from vgpu_cfg.changes.report import Report
 from vgpu_cfg.changes.values import Subject, VmRef
@@ -526,3 +538,32 @@ def test_a_late_version_harms_nothing_where_the_vm_has_another_name_in_vcenter()
     spec = VmSpec(settings={"cpus": 32}, change_version=detail.change_version)
     report, _ = run(server, reconfigure("hvd-01", "vm-7", spec))
     assert statuses(report) == {"reconfigure hvd-01": "done"}
+
+
+class Forgetful(FakeVCenter):
+    """Shows no VM once anything was written."""
+
+    def read_vms(
+        self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
+    ) -> tuple[Vm, ...]:
+        return () if self.calls else super().read_vms(moids, extra_config_keys)
+
+
+REF = VmRef(name="a", moid="vm-1")
+OF_A: dict[str, Any] = {"id": "change a", "subject": Subject(kind="vm", name="a"), "vm": REF}
+WRITES: dict[str, Change] = {
+    "reconfigure": reconfigure("a", "vm-1", VmSpec(settings={"cpus": 32})),
+    "upgrade": UpgradeVm(**OF_A, hardware_version=22),
+    "power on": power_on("a", moid="vm-1", needs=()),
+    "set attributes": SetAttributes(**OF_A, values={"team": "ml"}),
+    "move to a folder": MoveVmToFolder(**OF_A, folder_moid="group-1", source_moid="group-2"),
+    "rename": RenameVm(**{**OF_A, "vm": VmRef(name="b", moid="vm-1")}),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_vm_that_is_gone_after_its_change_is_no_success(name: str) -> None:
+    server = Forgetful(gpus={"host-1": {}})
+    add_own_vm(server, "a", "vm-1", folder_moid="group-2")
+    report, _ = run(server, WRITES[name])
+    assert [one.status for one in report.outcomes] == ["failed"]
