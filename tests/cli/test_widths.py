@@ -15,6 +15,7 @@ from tests.extent import each
 from tests.widths import ENDLESS, WIDTHS, faults_in, unbroken_in
 from vgpu_cfg.render.layout import console
 
+NARROW = 60
 WHY = "every command at every width: tests/cli/test_widths.py"
 LAB = ("--server", "lab:mixed-fleet")
 STRANDED = ("--server", "lab:estates/stranded.yaml")
@@ -71,13 +72,15 @@ def printed(run: CommandLine, words: list[str], width: int) -> str:
 
 
 def found_in(run: CommandLine, words: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return what is wrong at any of the widths."""
+    """Return what is wrong at any of the widths; only paths and the like are longer than a line."""
     with monkeypatch.context() as patched:
         patched.setattr(console, "MAX_WIDTH", ENDLESS)
         whole = printed(run, words, ENDLESS)
     assert whole
     texts = {width: printed(run, words, width) for width in WIDTHS}
-    return [f"{width}: {fault}" for width, text in texts.items() for fault in faults_in(text, whole, width)]
+    faults = [f"{width}: {fault}" for width, text in texts.items() for fault in faults_in(text, whole, width)]
+    longer = {word for word in unbroken_in(texts[NARROW], NARROW) if not re.search(r"[/{=-]", word)}
+    return [*faults, *(f"{NARROW}: {word} is longer" for word in sorted(longer))]
 
 
 @pytest.mark.parametrize(
@@ -98,9 +101,3 @@ def test_what_is_printed_after_a_run_keeps_to_the_width(
             vgpu_cfg.done("destroy", "--yes", "plans/pair.yaml")
     for case, words in AFTER_A_RUN.items():
         assert (case, found_in(vgpu_cfg, words, monkeypatch)) == (case, [])
-
-
-@pytest.mark.long(WHY)
-def test_only_paths_are_longer_than_a_line(vgpu_cfg: CommandLine) -> None:
-    longer = {word for words in COMMANDS.values() for word in unbroken_in(printed(vgpu_cfg, words, 60), 60)}
-    assert all(re.search(r"[/{=-]", word) for word in longer), longer
