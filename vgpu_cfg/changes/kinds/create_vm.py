@@ -105,7 +105,7 @@ class CreateVm(ChangeBase):
     def in_short(self) -> tuple[str, ...]:
         """Return the values that the plan file states, without its place."""
         return tuple(
-            f"{edit.key} {edit.after}"
+            f"{edit.key} {edit_value(edit)}"
             for edit in self.edits
             if not (edit.is_default or edit.key in _TOLD_BY_PLACE)
         )
