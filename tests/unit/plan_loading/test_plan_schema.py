@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from tests.sections import left_over, section
 from vgpu_cfg.documents import parse_text
 from vgpu_cfg.errors import DocumentError
+from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.plan_file import VmKeys, plan_file_schema
 from vgpu_cfg.plan_loading import load_plan
 
 ROOT = Path(__file__).parents[3]
+EXPANDED = Path(__file__).with_name("expanded.txt")
 HEADER = "version: 1\nname: p\nvcenter: prod\n"
-SCHEMA = plan_file_schema()
-VALIDATOR = Draft202012Validator(SCHEMA)
 
 GUEST_MODELS = [
     "GuestEntry",
@@ -194,38 +196,67 @@ BAD = [
 ]
 
 
-def complaints(text: str, tmp_path: Path) -> list[str]:
+@cache
+def schema() -> dict[str, Any]:
+    return plan_file_schema()
+
+
+@cache
+def validator() -> Draft202012Validator:
+    return Draft202012Validator(schema())
+
+
+def loaded(text: str, tmp_path: Path) -> DesiredPlan:
     path = tmp_path / "plan.yaml"
-    path.write_text(text, encoding="utf-8")
-    try:
-        load_plan(path)
-    except DocumentError as error:
-        return [fault.message for fault in error.faults]
-    return []
+    path.write_text(HEADER + text, encoding="utf-8")
+    return load_plan(path).desired
+
+
+def section_of(text: str) -> str:
+    return text.replace("\n", "; ")
 
 
 def test_it_is_a_schema() -> None:
-    Draft202012Validator.check_schema(SCHEMA)
-    assert SCHEMA["$schema"].endswith("2020-12/schema")
+    Draft202012Validator.check_schema(schema())
+    assert schema()["$schema"].endswith("2020-12/schema")
+    named = set(re.findall(r"#/\$defs/(\w+)", json.dumps(schema())))
+    assert named == set(schema()["$defs"])
+    assert "title" not in {word for rule in schema()["properties"].values() for word in rule}
 
 
 @pytest.mark.parametrize("text", GOOD)
 def test_what_the_loader_takes_the_schema_takes(text: str, tmp_path: Path) -> None:
-    assert complaints(HEADER + text, tmp_path) == []
+    """What it expands to is compared with a stored text: each of these plans has other keys."""
+    plan = loaded(text, tmp_path)
+    left_out: dict[str, Any] = {"name": True, "vcenter": True, "id_file": True}
+    left_out["vms"] = {"__all__": {"defaulted": True}}
+    words = plan.model_dump(mode="json", exclude=left_out, exclude_defaults=True)
+    lines = [
+        f"{key}: {json.dumps(one)}"
+        for key, value in words.items()
+        for one in (value if isinstance(value, list) else [value])
+    ]
+    expanded = "\n".join(lines).replace(f"{tmp_path}/", "")
+    assert expanded == section(EXPANDED, section_of(text), expanded)
     data = parse_text(HEADER + text, "plan.yaml").root.value
-    assert [error.message for error in VALIDATOR.iter_errors(data)] == []
+    assert [error.message for error in validator().iter_errors(data)] == []
+
+
+def test_no_expanded_plan_is_left_over() -> None:
+    assert left_over(EXPANDED, map(section_of, GOOD)) == []
 
 
 @pytest.mark.parametrize("text", BAD)
 def test_what_the_schema_refuses_the_loader_refuses(text: str, tmp_path: Path) -> None:
-    assert complaints(HEADER + text, tmp_path)
-    assert not VALIDATOR.is_valid(parse_text(HEADER + text, "plan.yaml").root.value)
+    with pytest.raises(DocumentError):
+        loaded(text, tmp_path)
+    assert not validator().is_valid(parse_text(HEADER + text, "plan.yaml").root.value)
 
 
 def test_the_examples_pass_both() -> None:
     for path in sorted((ROOT / "examples").glob("*.yaml")):
         data = parse_text(path.read_text(encoding="utf-8"), path.name).root.value
-        assert [error.message for error in VALIDATOR.iter_errors(data)] == [], path.name
+        assert [error.message for error in validator().iter_errors(data)] == [], path.name
         load_plan(path)
 
 
@@ -233,25 +264,25 @@ def test_a_header_is_needed() -> None:
     for key in ("version", "name", "vcenter"):
         data = {"version": 1, "name": "p", "vcenter": "prod"}
         del data[key]
-        assert not VALIDATOR.is_valid(data)
+        assert not validator().is_valid(data)
 
 
 def test_every_key_is_described_and_every_vm_key_tells_when_it_takes_effect() -> None:
     undescribed = [
         f"{where}.{name}"
-        for where, definition in {"": SCHEMA, **SCHEMA["$defs"]}.items()
+        for where, definition in {"": schema(), **schema()["$defs"]}.items()
         for name, rule in definition.get("properties", {}).items()
         if "description" not in rule
     ]
     assert undescribed == []
-    vm_keys: dict[str, Any] = SCHEMA["$defs"]["VmKeys"]["properties"]
+    vm_keys: dict[str, Any] = schema()["$defs"]["VmKeys"]["properties"]
     assert set(vm_keys) == set(VmKeys.model_fields)
     assert [name for name, rule in vm_keys.items() if "x-takes-effect" not in rule] == []
 
 
 @pytest.mark.parametrize("name", [*HOST_MODELS, *GUEST_MODELS])
 def test_every_key_of_hosts_and_guests_tells_when_it_takes_effect(name: str) -> None:
-    rules: dict[str, Any] = SCHEMA["$defs"][name]["properties"]
+    rules: dict[str, Any] = schema()["$defs"][name]["properties"]
     selecting = {"match", "gpus", "nics", "vmknics"}
     """They say which devices are meant; the keys below them say when."""
     assert {key for key, rule in rules.items() if "x-takes-effect" not in rule} <= selecting
@@ -263,8 +294,8 @@ def models_below(*names: str) -> set[str]:
     while waiting:
         name = waiting.pop()
         found.add(name)
-        told = json.dumps(SCHEMA["$defs"][name])
-        waiting += set(re.findall(r"#/\$defs/(\w+)", told)) - found - set(waiting)
+        rules = json.dumps(schema()["$defs"][name])
+        waiting += set(re.findall(r"#/\$defs/(\w+)", rules)) - found - set(waiting)
     return found - {"Templated", "SecretUse", "GpuMatch", "NicMatch"}
 
 
@@ -275,8 +306,10 @@ def test_every_model_of_hosts_and_guests_is_looked_at() -> None:
 
 def test_the_reference_page_names_every_key() -> None:
     page = (ROOT / "docs" / "reference" / "plan-file.md").read_text(encoding="utf-8")
-    of_hosts = {key for name in [*HOST_MODELS, *GUEST_MODELS] for key in SCHEMA["$defs"][name]["properties"]}
-    named = set(VmKeys.model_fields) | set(SCHEMA["properties"]) | of_hosts | {"except"}
+    of_hosts = {
+        key for name in [*HOST_MODELS, *GUEST_MODELS] for key in schema()["$defs"][name]["properties"]
+    }
+    named = set(VmKeys.model_fields) | set(schema()["properties"]) | of_hosts | {"except"}
     assert [key for key in sorted(named) if f"`{key}`" not in page] == []
 
 
@@ -286,9 +319,9 @@ def test_the_reference_page_tells_when_each_key_takes_effect_and_its_default(nam
     rows = [
         [cell.strip() for cell in line.split("|")] for line in page.splitlines() if line.startswith("| `")
     ]
-    for key, rule in SCHEMA["$defs"][name]["properties"].items():
+    for key, rule in schema()["$defs"][name]["properties"].items():
         effects = {row[2] for row in rows if f"`{key}`" in row[1].split(", ")}
         assert rule.get("x-takes-effect", "") in effects, key
         defaults = {row[3].replace("`", "") for row in rows if row[1] == f"`{key}`" and len(row) > 4}
-        needed = "needed" if key in SCHEMA["$defs"][name].get("required", []) else ""
+        needed = "needed" if key in schema()["$defs"][name].get("required", []) else ""
         assert name == "VmKeys" or rule.get("x-default", needed) in defaults, key
