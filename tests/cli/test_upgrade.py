@@ -202,16 +202,23 @@ def test_a_glob_selects_the_hosts_of_several_clusters(vgpu_cfg: CommandLine, tmp
     assert names < set(every["hosts_in_sync"]) | {one["host"]["name"] for one in every["unknown"]}
 
 
+def test_without_an_image_esxi_is_not_upgraded_and_the_screen_says_so(vgpu_cfg: CommandLine) -> None:
+    """A wave would bring the driver alone, though both were asked for."""
+    words = ("upgrade", "--esxi", "99999999", "--driver", "595.71", "--write", "waves", *SMALL)
+    told = vgpu_cfg.done(*words, COLUMNS="200").told
+    why = "ESXi is upgraded only through an image, and its cluster has none"
+    assert f"BLOCKED 6 hosts left out ({why}): esx-{{0001..0006}}.lab" in told
+    assert "WAVE BEGINS" not in told
+    assert "waves: not written: no host can be upgraded" in told
+    assert not (vgpu_cfg.folder / "waves").exists()
+
+
 def test_what_is_mistyped_is_told(vgpu_cfg: CommandLine) -> None:
     for words, said in (
         ([], "specify --driver, --fixed-in or --esxi"),
         (["--driver", "R595"], "'R595' is not a driver version"),
         (["--esxi", "8.0 U3"], "'8.0 U3' is not a build number"),
         (["--driver", "595.71", "--window", "Sat 06:00-06:20 UTC"], "is too short"),
-        (
-            ["--esxi", "99999999", "--write", "waves"],
-            "ESXi is upgraded through the cluster's image, but these hosts have none: esx-{0001..0006}.lab",
-        ),
         (["--driver", "595.71", "--window", "Saturday"], "not a valid maintenance window"),
     ):
         ran = vgpu_cfg("upgrade", *words, *SMALL, COLUMNS="200")

@@ -104,7 +104,6 @@ def upgrade(
     from vgpu_cfg.cli.flows.upgrade_flow import past_times, write_upgrade
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.model.ranges import fold_names
     from vgpu_cfg.planning.doctor.patient import Patient
     from vgpu_cfg.planning.upgrade.assess import assess
     from vgpu_cfg.planning.upgrade.waves import Installation, make_waves, with_spares
@@ -125,12 +124,6 @@ def upgrade(
         return observed, assess(patient, target, wanted, max_down=max_down)
 
     observed, found = look()
-    by_hand = [host.name for host in found.ready if not host.target and not host.by_image]
-    if by_hand and (write is not None or rehearse):
-        message = (
-            f"ESXi is upgraded through the cluster's image, but these hosts have none: {fold_names(by_hand)}"
-        )
-        raise typer.BadParameter(message, param_hint="--esxi")
     times = past_times(observed.vcenter)
     try:
         waves = make_waves(found, window, times, observed.read_at)

@@ -46,6 +46,9 @@ _MOST_WAVES = 60
 def write_upgrade(folder: Path, found: Assessment, waves: Sequence[Wave], how: Installation) -> None:
     """Write the plan files and the texts. Raises DocumentError if the folder has other plan files."""
     plans = plan_files(found, waves, how)
+    if not plans:
+        show.say(f"{folder}: not written: no host can be upgraded")
+        return
     others = [path for path in sorted(folder.glob("*.yaml")) if folder.is_dir()]
     if others:
         fault = DocumentFault(str(others[0]), 1, 1, "the folder already contains plan files")
@@ -57,8 +60,7 @@ def write_upgrade(folder: Path, found: Assessment, waves: Sequence[Wave], how: I
     for owner, text in texts.items():
         write_whole(folder / "owners" / f"{_UNUSUAL.sub('-', owner)}.txt", text, mode=0o644)
     show.say(f"{folder}: {counted(len(plans), 'plan file')}, {counted(len(texts), 'text')} for owners")
-    if plans:
-        show.say(f"in each window: vgpu-cfg apply {folder / next(iter(plans))}")
+    show.say(f"in each window: vgpu-cfg apply {folder / next(iter(plans))}")
 
 
 def past_times(vcenter: VCenter) -> Times:

@@ -214,6 +214,9 @@ def _blocked(host: Host, patient: Patient, present: str, wanted: str, target: Ta
         return "it is in maintenance mode, but not for vgpu-cfg"
     if (target.driver or target.fixed) and not wanted:
         return f"no fixed version is specified for branch {branch_of(present) or '?'}"
+    facts = patient.observed.facts.clusters.get(host.owner_moid, ClusterFacts())
+    if target.esxi and build_number(host.build) < build_number(target.esxi) and not facts.image_managed:
+        return "ESXi is upgraded only through an image, and its cluster has none"
     known = load_driver_branches()
     branch = known.find(branch_of(wanted))
     for gpu in host.gpus if branch is not None else ():
@@ -221,7 +224,7 @@ def _blocked(host: Host, patient: Patient, present: str, wanted: str, target: Ta
         end = known.end_of(board, gpu.name) if not gpu.is_passthrough else None
         if end is not None and branch is not None and branch.release > end.release:
             return f"vGPU {end.release} was the last release for its {board.key if board else gpu.name}"
-    image = patient.observed.facts.clusters.get(host.owner_moid, ClusterFacts()).image
+    image = facts.image
     if image is not None and image.manager:
         return f"{image.manager} manages the image of its cluster"
     if image is not None and (last := image.hosts.get(host.moid)) is not None and last.is_refused:
