@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from vgpu_cfg.planning.upgrade.assess import Assessment, Target, assess
 from vgpu_cfg.planning.upgrade.waves import (
     DEFAULT_TIMES,
     Installation,
+    Played,
     Times,
     Wave,
     letters,
@@ -31,6 +33,7 @@ from vgpu_cfg.planning.upgrade.waves import (
     plan_files,
     times_of,
 )
+from vgpu_cfg.render.text.estate.upgrade import render_rehearsal
 
 TOLD = Path(__file__).with_name("upgrades.txt")
 OLD, NEW = "570.133.10", "580.95.02"
@@ -243,11 +246,26 @@ def ran(host: str, *minutes: int, status: OutcomeStatus = OutcomeStatus.DONE) ->
     ]
 
 
-def test_the_longest_times_of_earlier_runs_are_those_to_expect() -> None:
+def test_windows_are_held_by_the_longest_times_and_hours_are_by_the_average() -> None:
     slow, quick = ran("esx-01", 0, 10, 12, 27, 30, 31), ran("esx-02", 0, 20, 21, 26, 27, 40)
     failed = ran("esx-03", 0, 90, 90, 180, 180, 400, status=OutcomeStatus.FAILED)
-    assert times_of([[*slow, *quick], failed]) == Times(maintenance=35 * 60, reboot=15 * 60, measured=2)
-    assert times_of([slow]) == Times(maintenance=16 * 60, reboot=15 * 60, measured=1)
+    both = times_of([[*slow, *quick], failed])
+    assert both == Times(maintenance=35 * 60, reboot=15 * 60, measured=2, average=35 * 60 + 30)
+    assert times_of([slow]) == Times(maintenance=16 * 60, reboot=15 * 60, measured=1, average=31 * 60)
     assert times_of([failed]) == DEFAULT_TIMES
-    assert "the longest of 2 hosts in earlier runs" in times_of([[*slow, *quick]]).source
+    assert "the longest of 2 hosts in earlier runs; hours by their average, 35 min 30 s" in both.source
     assert Times(maintenance=61, reboot=59).estimate == {"maintenance": 2, "reboot": 1}
+    found = assessed(FOUR, DRIVER)
+    planned, forecast = (make_waves(found, WEEKEND, one, NOW) for one in (replace(both, average=0), both))
+    assert [one.hosts for one in planned] == [one.hosts for one in forecast]
+    assert forecast[0].hours == pytest.approx(planned[0].hours * both.average / both.seconds)
+
+
+@pytest.mark.parametrize(("measured", "total"), [(0, ""), (1, "took 33 min")])
+def test_a_rehearsal_sums_up_forecasts_by_measured_hosts_alone(measured: int, total: str) -> None:
+    """A default is an assumption: the canary takes what it takes, and the others are forecast by it."""
+    canary, rest, *_ = make_waves(assessed(FOUR, DRIVER), WEEKEND, TIMES, NOW)
+    played = [Played(canary, 0, 360, 1, 0), Played(rest, measured, 33 * 60, 1, 0)]
+    told = "\n".join(line.plain for line in render_rehearsal(played, 160))
+    assert "-80%" in told
+    assert ("TOTAL" in told, total in told) == (bool(total), True)

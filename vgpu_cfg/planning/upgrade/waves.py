@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from statistics import fmean
 from typing import Any
 
 from vgpu_cfg.catalog import Catalog
@@ -33,19 +34,25 @@ _BEFORE_FIRST = 120
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long a host is expected to be away, in seconds: by default, or as in earlier runs.
+    """How long a host is away, in seconds: by default, or at most in earlier runs.
 
-    `measured` counts the hosts whose times were taken, 0 for defaults.
+    `measured` counts the hosts whose times were taken, 0 for defaults, and `average` is their average.
     """
 
     maintenance: int
     reboot: int
     measured: int = 0
+    average: int = 0
 
     @property
     def seconds(self) -> int:
-        """The time of one host with one reboot."""
+        """The time that a window must have left for one host with one reboot."""
         return self.maintenance + self.reboot
+
+    @property
+    def expected(self) -> int:
+        """The time that a host is expected to take."""
+        return self.average or self.seconds
 
     @property
     def estimate(self) -> dict[str, int]:
@@ -59,7 +66,8 @@ class Times:
             f"each host {duration(self.maintenance)} for maintenance mode, {duration(self.reboot)} to reboot"
         )
         if self.measured:
-            return f"{each}: the longest of {counted(self.measured, 'host')} in earlier runs"
+            longest = f"{each}: the longest of {counted(self.measured, 'host')} in earlier runs"
+            return f"{longest}; hours by their average, {duration(self.expected)}"
         return f"{each}: defaults, as no earlier run is recorded here"
 
 
@@ -67,7 +75,7 @@ DEFAULT_TIMES = Times(60 * EstimateEntry().maintenance, 60 * EstimateEntry().reb
 
 
 def times_of(runs: Iterable[Sequence[Event]]) -> Times:
-    """Return the longest times of hosts that runs rebooted once; the defaults if there are none."""
+    """Return the longest and average times of hosts that runs rebooted once; the defaults without any."""
     found: list[tuple[float, float]] = []
     for events in runs:
         begun = {one.change_id: one.at for one in events if one.kind is EventKind.STARTED}
@@ -85,7 +93,7 @@ def times_of(runs: Iterable[Sequence[Event]]) -> Times:
     if not found:
         return DEFAULT_TIMES
     maintenance, reboot = (math.ceil(max(column)) for column in zip(*found, strict=True))
-    return Times(maintenance, reboot, len(found))
+    return Times(maintenance, reboot, len(found), math.ceil(fmean(map(sum, found))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +150,7 @@ def make_waves(found: Assessment, window: str, times: Times, now: datetime) -> t
         is_canary = not waves and bool(unproven)
         taken, most = _take(left, unproven, min(turns, 1)) if is_canary else _take(left, found.lanes, turns)
         if taken:
-            ends = opens + timedelta(seconds=most * times.seconds)
+            ends = opens + timedelta(seconds=most * times.expected)
             begins, closing, end = (one.astimezone(parsed.zone) for one in (opens, closes, ends))
             waves.append(Wave(len(waves) + 1, begins, closing, end, tuple(taken), is_canary))
         opens = ends if taken and is_canary else closes

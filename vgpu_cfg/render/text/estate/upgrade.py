@@ -189,7 +189,7 @@ def _spare(wave: Wave) -> str:
 
 
 def render_rehearsal(played: Sequence[Played], width: int) -> list[Text]:
-    """Compare the forecast of each wave with the time that it took."""
+    """Compare each wave with its forecast; the total omits defaults, which no host has confirmed."""
     columns = [
         Column("WAVE"),
         Column("BEGINS", is_flexible=True),
@@ -211,10 +211,11 @@ def render_rehearsal(played: Sequence[Played], width: int) -> list[Text]:
     ]
     lines = [Text("rehearsed on a copy of the lab", style="bold"), Text("")]
     lines += table(columns, rows, width, indent=0)
-    expected, took = sum(3600 * one.wave.hours for one in played), sum(one.seconds for one in played)
+    known = [one for one in played if one.measured]
+    expected, took = sum(3600 * one.wave.hours for one in known), sum(one.seconds for one in known)
     if expected:
         text = f"expected {duration(expected)}, took {duration(took)}: {took / expected - 1:+.0%}"
-        lines += _paragraph("TOTAL", text, width)
+        lines += _paragraph("TOTAL", f"{text}, without forecasts by defaults", width)
     note = "in the rehearsal, DRS is fully automated, and owners power off their VMs before each wave"
     return [*lines, *_paragraph("NOTE", note, width)]
 
