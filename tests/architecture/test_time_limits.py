@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.sources import ROOT, modules, named
+from tests.last_resort import own_limit
 
 ENDS_SECONDS = 240
 CONFTEST = """
@@ -198,3 +199,8 @@ def test_no_test_waits_without_end() -> None:
 )
 def test_what_is_a_wait_without_end(line: str, ends: bool) -> None:
     assert endless_waits(line) == ([] if ends else [1])
+
+
+@pytest.mark.timeout(5000)
+def test_the_last_resort_comes_after_a_tests_own_limit(request: pytest.FixtureRequest) -> None:
+    assert own_limit(request.node) == 5000
