@@ -15,9 +15,10 @@ from itertools import combinations
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.changes.values import Placement, Subject
-from vgpu_cfg.model.desired import ORDINARY_MTU, DesiredNic, DesiredPlan, mtu_of, network_of
+from vgpu_cfg.model.desired import ORDINARY_MTU, DesiredNic, DesiredPlan, DesiredVm, mtu_of, network_of
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.addresses import NicAddress
 from vgpu_cfg.planning.capacity.host_capacity import unlike
@@ -44,6 +45,7 @@ def check_mixtures(
     places = {one.vm: one for one in placements}
     known: dict[Code, dict[str, str]] = {Code.BOARDS_MIXED: {}, Code.SPEEDS_DIFFER: {}}
     known[Code.MTUS_DIFFER] = {vm.name: _rdma_mtus(desired, vm.nics) for vm in desired.vms}
+    alike: dict[tuple[DeviceEntry, ...], dict[str, list[DesiredVm]]] = {}
     team = desired.training.workers if desired.training is not None else ()
     for resolved in resolved_vms:
         vm, fit, place = resolved.desired, resolved.fit, places.get(resolved.name)
@@ -64,12 +66,9 @@ def check_mixtures(
         )
         if unlike(passed, resolved.shape.dynamic, fit.slots) and _AND in boards:
             message = f"one name matches different boards, and its GPUs are {boards}: {_SLOWEST}"
-            findings.add_vm(
-                Code.BOARDS_MIXED,
-                vm,
-                message,
-                ("select one board with `device_id`, or free more GPUs on one board"),
-            )
+            findings.add_vm(Code.BOARDS_MIXED, vm, message, _ONE_BOARD)
+        elif resolved.shape.dynamic and vm.name not in team:
+            alike.setdefault(resolved.shape.dynamic, {}).setdefault(boards, []).append(vm)
         host = observed.host_by_moid[place.host_moid]
         speeds = known[Code.SPEEDS_DIFFER][vm.name] = _speeds(vm.nics, place.nic_pci_ids, host, observed)
         if _AND in speeds:
@@ -77,6 +76,7 @@ def check_mixtures(
             findings.add_vm(
                 Code.SPEEDS_DIFFER, vm, message, "select NICs with the same speed, by `label` or `pin`"
             )
+    _check_boards_of_vms(alike.values(), findings)
     for code, by_vm in known.items():
         workers: dict[str, list[str]] = {}
         for name in team:
@@ -90,6 +90,18 @@ def check_mixtures(
 
 
 _ALIKE = "place them on identical hosts: see `place.hosts`"
+_ONE_BOARD = "select one board with `device_id`, or free more GPUs on one board"
+
+
+def _check_boards_of_vms(requests: Iterable[Mapping[str, list[DesiredVm]]], findings: Findings) -> None:
+    """Report VMs that ask for the same device and get different boards, by their boards."""
+    for by_board in requests:
+        if len(by_board) < 2:
+            continue
+        which = "; ".join(f"{fold_names([vm.name for vm in vms])}: {text}" for text, vms in by_board.items())
+        for vm in (vm for vms in by_board.values() for vm in vms):
+            findings.add_vm(Code.BOARDS_MIXED, vm, f"one name matches different boards ({which})", _ONE_BOARD)
+
 
 _UNEQUAL = {
     Code.BOARDS_MIXED: ("GPUs are different models", _SLOWEST, _ALIKE),
