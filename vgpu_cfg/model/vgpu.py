@@ -110,6 +110,10 @@ class VgpuProfile(Frozen):
         return self.name
 
 
+NAMES_NO_BOARD = " does not name a board"
+"""The end of the complaint about a size without a board."""
+
+
 @lru_cache(maxsize=4096)
 def _fields(text: str) -> dict[str, Any]:
     match = _NAME.fullmatch(text)
@@ -143,7 +147,7 @@ def _complaint(text: str) -> str:
         return f"in vSphere, the vGPU name {text!r} is spelled {spelled!r}"
     if size := bare_size(text):
         return (
-            f"{text!r} does not name a board\nuse {size[0]}GiB for any board, or a name that "
+            f"{text!r}{NAMES_NO_BOARD}\nuse {size[0]}GiB for any board, or a name that "
             f"`vgpu-cfg fit {text.strip()} --server ADDRESS` lists"
         )
     if not spelled.startswith(("grid_", "nvidia_")):

@@ -267,13 +267,13 @@ def _gpu(name: str) -> GpuEntry:
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.errors import NotFound
     from vgpu_cfg.model.plan_file import GpuEntry
+    from vgpu_cfg.model.plan_file.entries import gpu_of_size
     from vgpu_cfg.model.plan_file.values import gpu_item, parse_size
-    from vgpu_cfg.model.vgpu import bare_size
 
     if "memory" in gpu_item(name):
         return GpuEntry(memory=parse_size(name))
-    if size := bare_size(name):
-        return GpuEntry(memory=size[0] * 1024, mig="only" if size[1] else "allowed")
+    if sized := gpu_of_size(name):
+        return sized
 
     catalog = load_catalog()
     entries = catalog.by_profile(name)

@@ -298,7 +298,7 @@ def plan(
 ) -> None:
     """Show what would change, and why. Read-only."""
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.preparing.request import proposed, read_request, sign_plan
+    from vgpu_cfg.cli.flows.preparing.request import proposed, sign_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
     from vgpu_cfg.cli.kept import whole_file
     from vgpu_cfg.cli.kept.saved_plan import save_plan
@@ -344,7 +344,7 @@ def plan(
 
         told = ask_plans(read_plans(path, variables, variable_files), connection, ask)
         raise typer.Exit(tell_all(told, "plan", "plan", OutputFormat(output.value)))
-    request = read_request(path, variables, variable_files)
+    request = flow.read_to_ask(path, variables, variable_files, connection)
     if out is not None:
         request = proposed(request, out)
     server = flow.server_of(connection, request.desired)
@@ -420,7 +420,7 @@ def apply(
     occasion: Occasion,
 ) -> None:
     """Apply a plan: show it, ask for confirmation, run it, and verify the result."""
-    from vgpu_cfg.cli.flows.preparing.request import read_request
+    from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.running import apply_flow
     from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
@@ -428,7 +428,7 @@ def apply(
     names = tuple(delete or ())
     if html is not None:
         refuse_unwritable(html, "--html")
-    request = read_request(path, variables, variable_files)
+    request = flow.read_to_ask(path, variables, variable_files, connection)
     options = CommandOptions(
         connection,
         variables,

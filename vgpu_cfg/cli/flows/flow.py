@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,11 +23,13 @@ from vgpu_cfg.cli.flows.preparing.host_facts import (
 )
 from vgpu_cfg.cli.flows.preparing.locked import locked, read_alone, shell_locks
 from vgpu_cfg.cli.flows.preparing.privileges import refuse_closed_shells
-from vgpu_cfg.cli.flows.preparing.request import PlanRequest
+from vgpu_cfg.cli.flows.preparing.request import PlanRequest, read_request
 from vgpu_cfg.cli.options import typed
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.errors import DoesNotFit, NotFound
+from vgpu_cfg.errors import DocumentError, DocumentFault, DoesNotFit, NotFound, VgpuCfgError
+from vgpu_cfg.model.vgpu import NAMES_NO_BOARD
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -44,6 +47,54 @@ if TYPE_CHECKING:
 
 EXIT_DIFFERENCES, EXIT_UNKNOWN = 10, 9
 """No errors: see docs/reference/exit-codes.md."""
+_MOST_FREE = 4
+
+
+def read_to_ask(
+    path: Path, variables: dict[str, str], variable_files: tuple[Path, ...], flags: ConnectionFlags
+) -> PlanRequest:
+    """Read a request; a size without a board is answered with the profiles that are free now.
+
+    Raises DocumentError with every fault of the file.
+    """
+    try:
+        return read_request(path, variables, variable_files)
+    except DocumentError as error:
+        faults = tuple(_with_free(error.faults, path, flags))
+        raise (DocumentError(faults) if faults != error.faults else error) from None
+
+
+def _with_free(
+    faults: Sequence[DocumentFault], path: Path, flags: ConnectionFlags
+) -> Iterator[DocumentFault]:
+    """Yield faults, those about a size alone with the profiles that are free, if the vCenter responds."""
+    from vgpu_cfg.documents import read_document
+
+    free: dict[str, str] = {}
+    for one in faults:
+        size = one.message.removesuffix(NAMES_NO_BOARD).strip("'")
+        if one.message.endswith(NAMES_NO_BOARD) and size not in free:
+            try:
+                server = read_document(path).data.get("vcenter")
+                free[size] = _free_profiles(resolve_connection(flags, plan_server=server), size)
+            except VgpuCfgError:
+                free[size] = ""
+        use, _, _ = one.hint.partition(", or")
+        yield replace(one, hint=f"{use}; free now: {free[size]}") if free.get(size) else one
+
+
+def _free_profiles(connection: Connection, size: str) -> str:
+    """Return the C-series profiles of a size, or of the next larger one, with how many are free."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.model.plan_file.entries import gpu_of_size
+    from vgpu_cfg.planning.pool.shapes import CurrentHosts
+
+    gpu, free = gpu_of_size(size), Counter[str]()
+    if gpu is not None:
+        estate = read_all(connection, for_planning=True, reservations=True)
+        for host in CurrentHosts(estate, load_catalog()).fit_gpu(gpu, lambda _: True).hosts:
+            free.update(dict(host.profiles))
+    return listed(f"{name} ({count})" for name, count in free.most_common(_MOST_FREE))
 
 
 def locate(request: PlanRequest, flags: ConnectionFlags) -> tuple[Connection, DesiredPlan]:

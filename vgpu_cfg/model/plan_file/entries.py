@@ -67,7 +67,7 @@ from vgpu_cfg.model.plan_file.site_values import SiteEntry
 from vgpu_cfg.model.plan_file.training_entries import TrainingEntry
 from vgpu_cfg.model.plan_file.values import CHECK_PATTERN, PLAN_NAME_PATTERN, VARIABLE_PATTERN, gpu_item
 from vgpu_cfg.model.plan_values import Spread
-from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
+from vgpu_cfg.model.vgpu import Sharing, VgpuProfile, bare_size
 
 AT_CREATION = TakesEffect.AT_CREATION
 AT_POWER_CYCLE = TakesEffect.AT_POWER_CYCLE
@@ -367,6 +367,12 @@ class GpuEntry(Frozen):
                 )
                 raise ValueError(message)
         return self
+
+
+def gpu_of_size(text: str) -> GpuEntry | None:
+    """Return the vGPU that a size without a board asks for: 10c, 40GB, 3g.20gb. None for other texts."""
+    size = bare_size(text)
+    return size and GpuEntry(memory=size[0] * 1024, mig="only" if size[1] else "allowed")
 
 
 class DiskEntry(Frozen):
