@@ -70,7 +70,8 @@ def _new(value: Any, known: dict[Any, Any]) -> str:
     alike = [other for other in known.values() if type(other) is type(value)]
     if not isinstance(value, BaseModel) or not alike:
         return _value(value) or "empty"
-    return "; ".join(min(([*_changes(other, value, "")] for other in alike), key=len)) or "as another"
+    differences: list[list[str]] = [[*_changes(other, value, "")] for other in alike]
+    return "; ".join(min(differences, key=len)) or "as another"
 
 
 def _value(value: Any) -> str:

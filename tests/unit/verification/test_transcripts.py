@@ -294,6 +294,7 @@ def without_rates(scene: Scene) -> None:
         scene.change(name, rates_gbps={})
 
 
+APPTAINER = both(run_by("apptainer"), answers("apptainer", "--version", by="apptainer version 1.3.4\n"))
 KINDS = tuple(module.kind for module in spec_of(1).modules)
 FAULTS: dict[str, Callable[[Scene], object]] = {
     **{f"case {case.code.value}": case.change for case in CASES},
@@ -322,7 +323,14 @@ FAULTS: dict[str, Callable[[Scene], object]] = {
     ),
     "the containers run by containerd": run_by("containerd"),
     "the containers run by Apptainer": run_by("apptainer"),
-    "Apptainer is there": both(run_by("apptainer"), answers("apptainer", by="apptainer version 1.3.4\n")),
+    "Apptainer is there": APPTAINER,
+    "Apptainer's image files are alike": both(
+        APPTAINER, answers("sha256sum", by=f"{'5a' * 32}  image.sif\n")
+    ),
+    "Apptainer's image files differ": both(
+        APPTAINER,
+        lambda scene: [scene.answer("sha256sum", by=f"{name}  image.sif\n", of=name) for name in scene.views],
+    ),
     "the root has little room": answers("df", "-Pk", by=filled(20, 1)),
     "a large root has little room": answers("df", "-Pk", by=filled(1000, 15)),
     "Prometheus sees all": collected_by_prometheus("1", "1"),

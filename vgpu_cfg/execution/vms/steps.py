@@ -143,7 +143,7 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
     else:
         moid = session.made[name] = made.moid
     session.half_made[name] = "created, but not yet verified"
-    vm, missing = yield from _compare(session, moid, spec, before)
+    vm, missing = yield from _compare(session, moid, name, spec, before)
     if vm.name != name:
         raise NotConfirmed(
             f"vCenter created {vm.name} instead of {name}",
@@ -163,14 +163,14 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
             f"upgrade {name} to hardware version {version}",
             name,
         )
-        vm, missing = yield from _compare(session, moid, spec, before)
+        vm, missing = yield from _compare(session, moid, name, spec, before)
     if not missing.is_empty:
         session.half_made[name] = f"created, but without {describe_spec(missing)}"
         session.note(change.id, f"vCenter ignored {describe_spec(missing)}; setting it now")
         # A server that dropped some of the extraConfig dropped all of it.
         wanted = _with_settings(missing, seed) if missing.extra_config else missing
         yield from reconfigure(vm, wanted, f"reconfigure {name}", session)
-        vm, missing = yield from _compare(session, moid, spec, before)
+        vm, missing = yield from _compare(session, moid, name, spec, before)
     if not missing.is_empty:
         session.half_made[name] = f"created, but without {describe_spec(missing)}"
         yield from _check_shown(session, vm, spec, before, missing)
@@ -195,7 +195,7 @@ def _record_disks(session: RunSession, vm: Vm, uuids: tuple[str, ...] = ()) -> W
     version = vm.detail.change_version if vm.detail is not None else ""
     spec = VmSpec(extra_config={MARK_PLAN_KEY: mark.text}, change_version=version or None)
     yield from reconfigure(vm, spec, f"mark {vm.name}", session)
-    now, missing = yield from _compare(session, vm.moid, spec, vm.detail or VmDetail())
+    now, missing = yield from _compare(session, vm.moid, vm.name, spec, vm.detail or VmDetail())
     yield from _check_shown(session, now, spec, vm.detail or VmDetail(), missing)
 
 
@@ -247,11 +247,11 @@ def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
         # This run changed the VM itself since the plan was made: vCenter must expect that, and no more.
         spec = spec.model_copy(update={"change_version": own_version})
     yield from reconfigure(vm, spec, f"reconfigure {vm.name}", session)
-    now, missing = yield from _compare(session, vm.moid, spec, before)
+    now, missing = yield from _compare(session, vm.moid, vm.name, spec, before)
     if missing.extra_config.keys() - spec.extra_config.keys():
         # Keys that name a new device can be set only once vCenter has given the device its own.
         yield from reconfigure(now, missing, f"reconfigure {vm.name}", session)
-        now, missing = yield from _compare(session, vm.moid, spec, before)
+        now, missing = yield from _compare(session, vm.moid, vm.name, spec, before)
     yield from _check_shown(session, vm, spec, before, missing)
     if any(isinstance(device, NewDisk) for device in change.spec.devices):
         yield from _record_disks(session, now)
@@ -266,7 +266,7 @@ def mark_vm(change: MarkVm, session: RunSession) -> Step:
     spec = marked_as(change, vm, session)
     yield from reconfigure(vm, spec, f"mark {vm.name}", session)
     before = vm.detail or VmDetail()
-    _, missing = yield from _compare(session, vm.moid, spec, before)
+    _, missing = yield from _compare(session, vm.moid, vm.name, spec, before)
     yield from _check_shown(session, vm, spec, before, missing)
     return StepResult(vm_moid=vm.moid)
 
@@ -399,8 +399,10 @@ def remove_vm_group(change: RemoveVmGroup, session: RunSession) -> Step:
     return StepResult()
 
 
-def _compare(session: RunSession, moid: str, spec: VmSpec, before: VmDetail) -> Waiting[tuple[Vm, VmSpec]]:
-    vm = yield from session.read_back(moid, moid, spec.extra_config)
+def _compare(
+    session: RunSession, moid: str, name: str, spec: VmSpec, before: VmDetail
+) -> Waiting[tuple[Vm, VmSpec]]:
+    vm = yield from session.read_back(moid, name, spec.extra_config)
     if vm.detail is None:
         # Nothing would seem to be there, and every device would be added a second time.
         raise NotConfirmed(
@@ -422,7 +424,7 @@ def _check_shown(
     It is read once more for that: the reading that came with the end of its task may be older than that end.
     """
     if not missing.is_empty:
-        _, missing = yield from _compare(session, vm.moid, spec, before)
+        _, missing = yield from _compare(session, vm.moid, vm.name, spec, before)
     if not missing.is_empty:
         raise _not_shown(vm.name, missing)
 
