@@ -31,12 +31,13 @@ WORKERS = tuple(TrainWorker(name=f"hvd-0{n}", address=f"10.111.0.1{n}") for n in
 ROCE_NIC = GuestNic(mac="00:50:56:aa:00:01", name="ens224")
 BUILD = """
 case "$*" in
+--version) echo 0.28.1 ;;
 *--check-build*) printf 'Horovod v0.28.1:\\n\\nAvailable Controllers:\\n    [X] MPI\\n    [X] Gloo\\n' ;;
 *) printf '<%s>' "$@" >"$VGPU_CFG_ROOT/started"
    env >"$VGPU_CFG_ROOT/environment" ;;
 esac
 """
-MPIRUN = 'case "$*" in --version) echo "mpirun (Open MPI) 4.1.4"; exit ;; esac\n' + BUILD
+MPIRUN = BUILD.replace("echo 0.28.1", 'echo "mpirun (Open MPI) 4.1.4"')
 # It goes to a folder with the name of the host that is asked.
 SSH = """
 while [ "$#" -gt 2 ]; do
@@ -215,17 +216,26 @@ def test_horovodrun_is_called_as_its_version_wants(first: Sandbox, version: str,
     assert rest.splitlines()[0].split()[-7:-3] == [word, "ens224", "env", "-u"]
 
 
+def test_a_horovodrun_that_tells_its_version_is_not_asked_for_its_build(first: Sandbox) -> None:
+    first.stand_in("horovodrun", BUILD.replace("--check-build*) ", "--check-build*) exit 1;"))
+    install(first)
+    status, _, rest = train(first, "--dry-run", "python")
+    assert (status, "--network-interfaces ens224" in rest) == (0, True)
+
+
 def test_a_horovodrun_that_tells_its_version_elsewhere_is_asked_once_more(first: Sandbox) -> None:
-    build = BUILD.replace("Horovod v0.28.1", "A build of our own")
-    first.stand_in("horovodrun", 'case "$*" in --version) echo 0.28.1; exit ;; esac\n' + build)
+    first.stand_in("horovodrun", BUILD.replace("echo 0.28.1", "exit 2"))
     install(first)
     _, _, rest = train(first, "--dry-run", "python")
     assert "--network-interfaces ens224" in rest
     assert "does not report its version" not in rest
 
 
+NAMELESS = BUILD.replace("Horovod v0.28.1", "A build of our own").replace("echo 0.28.1", "echo ours")
+
+
 def test_a_horovodrun_that_tells_no_version_is_called_by_the_word_that_all_know(first: Sandbox) -> None:
-    first.stand_in("horovodrun", BUILD.replace("Horovod v0.28.1", "A build of our own"))
+    first.stand_in("horovodrun", NAMELESS)
     install(first)
     status, _, rest = train(first, "--dry-run", "python")
     assert status == 0
@@ -278,7 +288,7 @@ def test_fewer_processes_than_elastic_goes_on_with_are_refused(first: Sandbox) -
     ("build", "said"),
     [
         (BUILD.replace("0.28.1", "0.19.5"), "Horovod 0.19.5 does not support elastic training"),
-        (BUILD.replace("Horovod v0.28.1", "Our own"), "Horovod does not support elastic training"),
+        (NAMELESS, "Horovod does not support elastic training"),
         (ELASTIC_BUILD.replace("[X] Gloo", "[ ] Gloo"), "this Horovod was built without Gloo"),
     ],
 )
