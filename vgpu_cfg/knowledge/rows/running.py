@@ -333,15 +333,16 @@ GENERAL_ROWS = (
             r"insufficient memory resources",
             r"host does not have sufficient memory",
             r"amount of memory resource available in the parent resource pool is insufficient",
+            r"available memory resources in the parent resource pool are insufficient",
         ),
         sample="The host does not have sufficient memory resources to satisfy the reservation.",
         symptom="there is not enough unreserved memory",
-        cause="the host has less unreserved memory than this VM must reserve",
+        cause="the host or the resource pool has less unreserved memory than this VM must reserve",
         check=(
             "Cluster > Monitor > Resource Allocation > Memory: reserved memory and the pools' limits",
             "vgpu-cfg inventory --host HOST: the host's memory",
         ),
-        remedy="free memory on the host, reduce the VM's memory, or place the VM on another host",
+        remedy="free memory, raise the pool's limit, reduce the VM's memory, or place it elsewhere",
         source="vSphere API reference: InsufficientMemoryResourcesFault",
         faults=frozenset({"InsufficientMemoryResourcesFault"}),
     ),
@@ -386,7 +387,11 @@ GENERAL_ROWS = (
     ),
     FaultRow(
         "cpu-resources",
-        (r"insufficient CPU resources", r"host does not have sufficient CPU"),
+        (
+            r"insufficient CPU resources",
+            r"host does not have sufficient CPU",
+            r"available CPU resources in the parent resource pool are insufficient",
+        ),
         sample="The host does not have sufficient CPU resources to satisfy the reservation.",
         symptom="there is not enough unreserved CPU",
         cause=(
