@@ -25,7 +25,7 @@ from vgpu_cfg.vsphere.writing.throw_away import VCenterThrowAway
 from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 FILE = Path(__file__).with_name("transcripts.txt")
-LONGEST, LONGEST_LINE = 4000, 1000
+LONGEST, LONGEST_LINE = 4000, 700
 VARYING = re.compile(
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\d[T ][\d:.]+|127\.0\.0\.1:\d+|(?<=-)\d+"
     r"|([0-9A-Fa-f]{2}:){9,}[0-9A-Fa-f]{2}"
@@ -68,7 +68,8 @@ def noting(method: Callable[..., Any], said: list[str]) -> Callable[..., Any]:
     def noted(*args: Any, **named: Any) -> Any:
         found = method(*args, **named)
         if threading.current_thread() is threading.main_thread():
-            said.append(f"{method.__name__}: {' '.join(text_of(found).split())}"[:LONGEST_LINE])
+            line = f"{method.__name__}: {' '.join(text_of(found).split())}"
+            said.append(VARYING.sub("*", line)[:LONGEST_LINE])
         return found
 
     return noted
