@@ -19,6 +19,7 @@ from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.guest import GuestReport
 from vgpu_cfg.model.verification import CheckResult, CheckState
 from vgpu_cfg.verification.checks.gpudirect_checks import FIND_NCCL
+from vgpu_cfg.verification.checks.network_checks import rdma_mtu
 
 PAIR = "hvd-01 -> hvd-02"
 MSTCONFIG = ("mstconfig", "-d", "0000:0b:00.0", "-e", "q")
@@ -221,3 +222,7 @@ def test_an_image_that_does_not_tell_its_nccl_is_no_pass() -> None:
 @pytest.mark.parametrize(("driver", "kernel"), [("510.47.03", "6.8.0"), ("580.95.05", "5.11.22")])
 def test_an_old_driver_or_kernel_has_no_dma_buf(driver: str, kernel: str) -> None:
     assert by_dma_buf(driver, kernel, "DMABUF_ENABLE\nNCCL version 2.18.1\n").code == "VG668"
+
+
+def test_the_rdma_mtu_is_the_largest_that_fits_a_packet() -> None:
+    assert [rdma_mtu(mtu) for mtu in (9000, 4191, 1500, 300)] == [4096, 2048, 1024, 256]

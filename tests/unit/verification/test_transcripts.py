@@ -31,6 +31,7 @@ from tests.unit.verification.two_workers import (
     spec_of,
     trains_by,
 )
+from tests.value_text import text_of
 from vgpu_cfg.model.guest_looks import TemplateRow
 from vgpu_cfg.model.guests.modules import GuestModule, NetworkModule
 from vgpu_cfg.model.guests.training_modules import MonitoringModule, ScrapeTarget
@@ -38,7 +39,7 @@ from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import PowerState, Vm
 from vgpu_cfg.model.plan_file.training_entries import Framework
-from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
+from vgpu_cfg.model.verification import CheckResult, CheckState, Thresholds, Verification
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification import Choice, make_guest_views, make_host_views
 from vgpu_cfg.verification.checks.guest_checks import REPORT_FILE
@@ -58,6 +59,7 @@ def told(result: CheckResult) -> str:
         "meaning": result.meaning,
         "remedy": result.remedy,
         "why": result.why,
+        "evidence": "; ".join(map(text_of, result.evidence)),
         "measured": ", ".join(f"{name} {value:g}" for name, value in result.measured.items() if value),
     }
     head = f"{result.state} {result.check} of {result.subject.name}: {result.title}"
@@ -250,6 +252,11 @@ def filled(size_gib: int, free_gib: int) -> str:
     return f"{head}/dev/sda1 {size} {size - free} {free} 50% /\n"
 
 
+def differing_images(scene: Scene) -> None:
+    for name in scene.views:
+        scene.answer("sha256sum", by=f"{name}  image.sif\n", of=name)
+
+
 def collected_by_prometheus(*up: str) -> Callable[[Scene], None]:
     """Return a change by which both guests run Prometheus, which tells so of two targets."""
     rows = [f'{{"metric": {{"instance": "w-{n}"}}, "value": [0, "{value}"]}}' for n, value in enumerate(up)]
@@ -329,7 +336,7 @@ FAULTS: dict[str, Callable[[Scene], object]] = {
     ),
     "Apptainer's image files differ": both(
         APPTAINER,
-        lambda scene: [scene.answer("sha256sum", by=f"{name}  image.sif\n", of=name) for name in scene.views],
+        differing_images,
     ),
     "the root has little room": answers("df", "-Pk", by=filled(20, 1)),
     "a large root has little room": answers("df", "-Pk", by=filled(1000, 15)),
@@ -339,6 +346,7 @@ FAULTS: dict[str, Callable[[Scene], object]] = {
     "Prometheus is silent": collected_by_prometheus(),
     "NICs known by their name": planned_as(by_name("ens192")),
     "NICs known by their address": planned_as(by_name("")),
+    "a guest has no GPU": lambda scene: scene.change(gpus=0, vgpus=0, wanted=()),
     "a guest is off, as planned": lambda scene: scene.change(powered_on=False, shall_run=False),
     "earlier figures were alike": held_to(1.02),
     "earlier figures were better": held_to(1.5),
@@ -400,6 +408,12 @@ def test_a_choice_of_checks_is_told_as_it_is_stored() -> None:
     ]
     text = "\n\n".join(told_of(report) for report in reports)
     assert text == section(FILE, "a choice of checks", text)
+
+
+def test_a_report_is_told_as_it_is_stored() -> None:
+    report = make_scene().run(Choice(is_quick=True, thresholds=Thresholds(loss=0.5)))
+    text = text_of(report.model_copy(update={"seconds": 0, "results": ()}))
+    assert text == section(FILE, "a report", text)
 
 
 # ---------------------------------------------------------------- what is asked of which guests and hosts
@@ -510,7 +524,7 @@ def test_a_cloud_init_without_the_datasource_is_told(version: str, why: str) -> 
 
 
 def test_no_section_is_left_over() -> None:
-    others = {"healthy", "healthy, asked", "a choice of checks"}
+    others = {"healthy", "healthy, asked", "a choice of checks", "a report"}
     others |= {f"trains by {framework}" for framework in get_args(Framework)}
     others |= {f"views of {name}" for name in PLANNED} | {f"a template, {name}" for name in NEEDS}
     assert left_over(FILE, {*FAULTS, *others}) == []
