@@ -41,6 +41,7 @@ def stage_ssh_mesh(module: SshMeshModule, context: StagingContext) -> Staged:
     """
     user = values.user_name(module.user)
     peers = tuple(_checked(peer) for peer in module.peers)
+    others = [peer for peer in peers if peer.vm != module.vm]
     ports = sorted(
         {values.port(module.port, "training.port"), values.port(module.host_port, "the guest's SSH port")}
     )
@@ -81,6 +82,9 @@ def stage_ssh_mesh(module: SshMeshModule, context: StagingContext) -> Staged:
         unit=UNIT,
         on_guest=on_guest,
         own_keys=() if is_derived else HOST_KEYS,
+        port=module.port,
+        trusted=sorted({one for peer in others for one in peer.addresses}),
+        unknown=[peer.names[0] for peer in others if not peer.addresses],
     )
 
 

@@ -296,6 +296,30 @@ def test_without_a_container_the_guest_has_an_sshd_for_it(guest: Sandbox) -> Non
     assert "restart specifier" in guest.command(["systemd-analyze", "verify", str(unit)]).stderr
 
 
+FIREWALL = """
+for word in "$@"; do
+    case $word in
+    --add-source=*) : >"$VGPU_CFG_ROOT/${word#*=}" ;;
+    --query-source=*) [ -e "$VGPU_CFG_ROOT/${word#*=}" ] || exit 1 ;;
+    esac
+done
+"""
+
+
+def test_firewalld_and_selinux_let_workers_in(guest: Sandbox) -> None:
+    guest.stand_in("getenforce", "echo Enforcing")
+    guest.stand_in("semanage", 'case "$*" in *--list) echo "ssh_port_t   tcp   22" ;; esac')
+    guest.stand_in("firewall-cmd", FIREWALL)
+    staged(guest, mesh(), contained=False)
+    (other,) = PEERS[1].addresses
+    assert f"firewall-cmd --zone=trusted --add-source={other}" in guest.calls
+    assert "semanage port --add --type ssh_port_t --proto tcp 2222" in guest.calls
+    (guest.root / "active").touch()
+    assert guest.run("ssh-mesh", "check") == 0
+    (guest.root / other).unlink()
+    assert guest.run("ssh-mesh", "check") == 1
+
+
 def test_a_container_that_comes_later_gets_the_port(guest: Sandbox) -> None:
     staged(guest, mesh(), contained=False)
     guest.forget_calls()
