@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -71,6 +72,9 @@ def test_the_training_is_paused_and_resumed_around_workers_in_turn(vgpu_cfg: Com
     vgpu_cfg.done("apply", "p.yaml", "--yes")
     assert running(vgpu_cfg) == ["w-01", "w-02"]
     assert "0 changes" in vgpu_cfg.done("plan", "p.yaml").told
+    assert re.search(
+        r"TRAINING +since \S+ \S+ UTC, torchrun, 2 ranks: w-\{01..02\}", vgpu_cfg("status", "p.yaml").told
+    )
 
 
 def test_without_update_a_busy_worker_is_left_alone(vgpu_cfg: CommandLine) -> None:
@@ -112,6 +116,7 @@ def test_a_paused_training_of_a_broken_run_is_resumed(vgpu_cfg: CommandLine) -> 
     wanted = plan(training=TRAINING)
     vgpu_cfg.write("p.yaml", json.dumps(wanted))
     assert [*changes_of(vgpu_cfg)] == ["resume training w-01"]
+    assert "TRAINING paused: w-01 " in vgpu_cfg.done("status", "p.yaml").told
     vgpu_cfg.done("apply", "p.yaml", "--yes")
     assert "0 changes" in vgpu_cfg.done("plan", "p.yaml").told
 

@@ -135,6 +135,15 @@ def two_scripts(template: str, *files: GuestFile, **parameters: object) -> Stage
     )
 
 
+def timed_units(name: str, command: str, description: str, *, seconds: int) -> dict[str, tuple[str, str]]:
+    """Return the units that run a command every so many seconds, by path: text and permissions."""
+    values = {"command": command, "description": description, "seconds": seconds}
+    return {
+        f"/etc/systemd/system/vgpu-cfg-{name}.{kind}": (render(f"timed.{kind}.j2", **values), "644")
+        for kind in ("service", "timer")
+    }
+
+
 def compose(kind: str, staged: Staged) -> str:
     """Return the text of a module's script."""
     secrets = [PurePosixPath(one.path).name for one in staged.files if one.path.startswith(SECRETS_FOLDER)]

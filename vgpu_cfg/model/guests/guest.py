@@ -32,6 +32,8 @@ The fingerprint of what writes host keys has theirs behind a dash.
 TRAINING_KEY = "vgpu_cfg.training"
 """The extraConfig key of a VM whose training a run has paused: `PAUSED` until a run has resumed it."""
 PAUSED = "paused"
+TRAINING_REPORT_KEY = "guestinfo.vgpu_cfg.training"
+"""The guestinfo key in which a guest reports the training that runs on it; see `parse_training`."""
 
 BEGUN = "begun"
 """The word of a mark whose guest was made for a plan, and has never been staged whole.
@@ -258,6 +260,14 @@ def parse_report(text: str) -> GuestReport | None:
         return GuestReport.model_validate_json(text) if text else None
     except ValidationError:
         return None
+
+
+_TRAINING = re.compile(r"since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, [a-z]{1,20}, \d{1,7} ranks", re.ASCII)
+
+
+def parse_training(text: str) -> str:
+    """Return a guest's words on the training that runs on it; "" if they are no such report."""
+    return text if _TRAINING.fullmatch(text) else ""
 
 
 _IS_THERE = frozenset({"present", "done", "warned"})

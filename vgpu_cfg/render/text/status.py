@@ -8,6 +8,7 @@ from itertools import groupby, islice
 from rich.text import Text
 
 from vgpu_cfg.changes.suggestion import Difference
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted, node_list
 from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
 from vgpu_cfg.planning.drift import SEE_FINDINGS
@@ -101,6 +102,7 @@ def _rendered(view: StatusView, width: int, most: Most) -> list[Text]:
         lines += [Text(""), *_host_rows(view, width, most)]
     if view.vms:
         lines += [Text(""), *_rows(view, width, most)]
+    lines += _trainings(view, width)
     if differences := [one for one in view.differences if one.found != SEE_FINDINGS]:
         lines += [Text(""), *render_differences(differences, width, most)]
     if view.others:
@@ -135,6 +137,18 @@ def _rows(view: StatusView, width: int, most: Most) -> list[Text]:
             problem = (Text(f"! {words}", "red") for words in guest_lines(row.guest))
             lines += [Text("    ") + part for text in problem for part in fold(text, width - 4, hang=2)]
     return lines + others("VMs", (row.word for row in left), width)
+
+
+def _trainings(view: StatusView, width: int) -> list[Text]:
+    """Lay out a line per training that guests report, with its VMs."""
+    found: dict[str, list[str]] = {}
+    for row in view.vms:
+        if row.guest is not None and row.guest.training:
+            found.setdefault(row.guest.training, []).append(row.name)
+    lines = [Text("")] if found else []
+    for words, names in found.items():
+        lines += hanging("TRAINING", f"{words}: {fold_names(names)}", width, indent=0, label_width=8)
+    return lines
 
 
 def _is_plain(row: VmRow) -> bool:

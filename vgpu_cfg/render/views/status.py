@@ -15,11 +15,15 @@ from vgpu_cfg.changes.values import Impact, Subject, edit_text
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.guests.guest import (
     GUEST_MARK_KEY,
+    PAUSED,
     REPORT_KEY,
+    TRAINING_KEY,
+    TRAINING_REPORT_KEY,
     GuestReport,
     outdated,
     parse_mark,
     parse_report,
+    parse_training,
 )
 from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
@@ -210,7 +214,7 @@ class GuestStatus:
     """The state of a guest. `state` is "staged", "outdated", "not staged", "needs a manual step" or "failed".
 
     `modules` are those to be staged, `module` and `why` the failed or waiting one in the guest's own words.
-    `address` and `host_name` are reported by its tools.
+    `address` and `host_name` are reported by its tools. `training` is "since …" or "paused".
     """
 
     state: str
@@ -219,6 +223,7 @@ class GuestStatus:
     why: str = ""
     address: str = ""
     host_name: str = ""
+    training: str = ""
 
 
 def guest_status(vm: Vm, desired: DesiredVm | None, change: StageGuest | None) -> GuestStatus | None:
@@ -241,7 +246,15 @@ def guest_status(vm: Vm, desired: DesiredVm | None, change: StageGuest | None) -
         why=found[2],
         address=seen.address if seen is not None else "",
         host_name=seen.host_name if seen is not None else "",
+        training=_training(vm, options),
     )
+
+
+def _training(vm: Vm, options: Mapping[str, str]) -> str:
+    """Return the training that a guest reports, or that a run has paused from this VM."""
+    if options.get(TRAINING_KEY, "") == PAUSED:
+        return PAUSED
+    return parse_training(options.get(TRAINING_REPORT_KEY, "")) if vm.is_on else ""
 
 
 def staged_status(vm: Vm, change: StageGuest) -> GuestStatus:

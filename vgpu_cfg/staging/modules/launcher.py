@@ -8,6 +8,7 @@ variables; `node` ends the rest of a job and prints its logs; `enter` leads into
 from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.guests.guest import TRAINING_REPORT_KEY
 from vgpu_cfg.model.guests.modules import HostNameModule
 from vgpu_cfg.model.guests.training_modules import (
     LauncherModule,
@@ -18,7 +19,15 @@ from vgpu_cfg.model.guests.training_modules import (
 )
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.netplan import requested_options
-from vgpu_cfg.staging.rendering import Staged, StagingContext, quote_sh, render, source_file, two_scripts
+from vgpu_cfg.staging.rendering import (
+    Staged,
+    StagingContext,
+    quote_sh,
+    render,
+    source_file,
+    timed_units,
+    two_scripts,
+)
 from vgpu_cfg.staging.runtimes import CONTAINER, exec_command, image_file, mount_pairs
 
 FOLDER = "/opt/vgpu-cfg"
@@ -29,14 +38,22 @@ def stage_rank(module: RankModule, context: StagingContext) -> Staged:
     """Write what starts a process. Raises `GuestError` for a name that an environment cannot carry."""
     texts = {
         f"{FOLDER}/rank": (render("train/rank.sh.j2"), "755"),
-        f"{FOLDER}/node": (render("train/node.sh.j2"), "755"),
+        f"{FOLDER}/node": (render("train/node.sh.j2", report_key=TRAINING_REPORT_KEY), "755"),
         f"{FOLDER}/training.env": (environment_file(module), "644"),
     }
+    texts |= timed_units(
+        "training", f"{FOLDER}/node report", "report of the running training to vCenter", seconds=30
+    )
     worker = context.spec.get(WorkerModule)
     if worker is not None and enters(context):
         texts[f"{FOLDER}/enter"] = (render("train/enter.sh.j2", **container_words(worker, context)), "755")
     named = [(path, f"rank/{path.rpartition('/')[2]}", mode) for path, (_, mode) in texts.items()]
-    return two_scripts("files", *(source_file(name, texts[path][0]) for path, name, _ in named), files=named)
+    sources = (source_file(name, texts[path][0]) for path, name, _ in named)
+    return Staged(
+        check=render("files.check.sh.j2", files=named),
+        apply=render("rank.apply.sh.j2", files=named, timer="vgpu-cfg-training.timer"),
+        files=tuple(sources),
+    )
 
 
 def enters(context: StagingContext) -> bool:

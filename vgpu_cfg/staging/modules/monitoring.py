@@ -18,7 +18,15 @@ from vgpu_cfg.model.guests.training_modules import MonitoringModule
 from vgpu_cfg.model.verification import OF_PROGRAMS
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.dashboard import dashboard
-from vgpu_cfg.staging.rendering import Staged, StagingContext, render, secret_file, source_file, two_scripts
+from vgpu_cfg.staging.rendering import (
+    Staged,
+    StagingContext,
+    render,
+    secret_file,
+    source_file,
+    timed_units,
+    two_scripts,
+)
 from vgpu_cfg.staging.runtimes import COMMANDS, container_files
 
 DCGM_PORT, NODE_PORT = 9400, 9100
@@ -37,6 +45,7 @@ _UNITS = {
 _RULES = "rules.yml"
 """It is in the directory of prometheus.yml, which names it."""
 _METRICS = "/var/lib/vgpu-cfg/metrics"
+_FOLDER = "/opt/vgpu-cfg"
 
 HARDWARE_COUNTERS = (
     "np_cnp_sent",
@@ -106,9 +115,11 @@ def _exporters(module: MonitoringModule, images: Mapping[str, str]) -> dict[str,
     arguments = ["--path.rootfs=/host", f"--web.listen-address=:{NODE_PORT}"]
     arguments.append(f"--collector.textfile.directory=/host{_METRICS}")
     counted = {"hardware": HARDWARE_COUNTERS, "port": PORT_COUNTERS, "by_priority": PRIORITY_COUNTERS}
-    files = _timed("rdma-metrics", folder=_METRICS, **counted)
+    files = {f"{_FOLDER}/rdma-metrics": (render("rdma-metrics.sh.j2", folder=_METRICS, **counted), "755")}
+    files |= timed_units("rdma-metrics", f"{_FOLDER}/rdma-metrics", "counters of RDMA devices", seconds=15)
     if module.exporter == "nvidia-smi":
-        files |= _timed("gpu-metrics", folder=_METRICS)
+        files[f"{_FOLDER}/gpu-metrics"] = (render("gpu-metrics.sh.j2", folder=_METRICS), "755")
+        files |= timed_units("gpu-metrics", f"{_FOLDER}/gpu-metrics", "GPU metrics", seconds=15)
     else:
         dcgm = [command, "run", "--rm", "--name", "vgpu-cfg-dcgm-exporter", "--gpus", "all", "--network=host"]
         # What profiling counters want; without it the exporter serves the others.
@@ -124,14 +135,6 @@ def _exporters(module: MonitoringModule, images: Mapping[str, str]) -> dict[str,
         words=[*node, images["node-exporter"], *arguments],
         description="metrics for the guest and its RDMA ports",
     )
-    return files
-
-
-def _timed(name: str, **parameters: object) -> dict[str, tuple[str, str]]:
-    """Return a program that writes metrics, and the units that run it."""
-    files = {f"/opt/vgpu-cfg/{name}": (render(f"{name}.sh.j2", **parameters), "755")}
-    for kind in ("service", "timer"):
-        files[f"/etc/systemd/system/vgpu-cfg-{name}.{kind}"] = (render(f"{name}.{kind}.j2"), "644")
     return files
 
 

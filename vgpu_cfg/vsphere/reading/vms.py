@@ -17,7 +17,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.guests.guest import REDACTED, REPORT_KEY, USERDATA_KEY, WITHHELD
+from vgpu_cfg.model.guests.guest import REDACTED, REPORT_KEY, TRAINING_REPORT_KEY, USERDATA_KEY, WITHHELD
 from vgpu_cfg.model.observed.vm import (
     AFFINITY_KEY,
     MARK_PLAN_KEY,
@@ -233,7 +233,7 @@ def _extra_config(item: Item, keys: frozenset[str]) -> Iterable[tuple[str, str]]
         value, key = str(option.value), asked.get(option.key.casefold(), option.key)
         if key.casefold().startswith(_PASSTHROUGH_KEY.casefold()):
             key = f"{_PASSTHROUGH_KEY}{key[len(_PASSTHROUGH_KEY) :]}"
-        if key in keys or key.startswith(OWN_KEYS) or key == REPORT_KEY:
+        if key in keys or key.startswith(OWN_KEYS) or key in (REPORT_KEY, TRAINING_REPORT_KEY):
             yield key, value
         elif key == USERDATA_KEY:
             yield key, value if value in ("", REDACTED) else WITHHELD

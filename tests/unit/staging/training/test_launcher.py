@@ -14,6 +14,7 @@ import pytest
 from tests.unit.staging.training.sandbox import SYSTEM_PATH, Sandbox, context_for
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.guest import parse_training
 from vgpu_cfg.model.guests.modules import NcclModule, RoceModule, SharedFolderModule
 from vgpu_cfg.model.guests.training_modules import (
     LauncherModule,
@@ -729,11 +730,14 @@ def test_what_runs_is_told_and_stopped(both: Sandbox) -> None:
     assert "none, 2 ranks: sh -c " in rest
 
 
+SINCE = "since 2026-11-30 08:00:00 UTC, torchrun, 4 ranks"
+
+
 def test_a_worker_stops_what_another_has_started_there(both: Sandbox) -> None:
     """Its keeper ends, by which `train` learns of it."""
     node = f"{both.root}/opt/vgpu-cfg/node"
     keeper = subprocess.Popen(
-        ["/bin/sh", node, "keep", "a-job", "there", "1", "anna on hvd-01"],
+        ["/bin/sh", node, "keep", "a-job", "there", "1", f"anna on hvd-01 {SINCE}: train.py --token x"],
         env={"PATH": SYSTEM_PATH, "VGPU_CFG_ROOT": str(both.root)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -742,9 +746,17 @@ def test_a_worker_stops_what_another_has_started_there(both: Sandbox) -> None:
     with keeper:
         assert keeper.stdout is not None
         assert keeper.stdout.readline() == "ready\n"
-        assert "a-job anna on hvd-01\n" in both.command(["sh", node, "stop"]).stdout
+        # vCenter hears of it once, without its command; then of its end.
+        both.stand_in("vmtoolsd", f'printf "%s\\n" "$2" >>{both.root}/guestinfo')
+        (both.root / "run").mkdir(exist_ok=True)
+        for _ in range(2):
+            assert both.command(["sh", node, "report"]).returncode == 0
+        assert f"a-job anna on hvd-01 {SINCE}: " in both.command(["sh", node, "stop"]).stdout
         assert keeper.stdout.readline() == "left=0 ended=0 forced=0\n"
     assert keeper.returncode == 0
+    both.command(["sh", node, "report"])
+    told = both.read("/guestinfo").replace("info-set guestinfo.vgpu_cfg.training ", "").splitlines()
+    assert (told, parse_training(told[0])) == ([SINCE, "none"], SINCE)
 
 
 def test_a_training_starts_again_where_it_failed(both: Sandbox) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from vgpu_cfg.lab.guest.system import guestinfo
 from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import Workload
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 DOCKER = "docker"
+_REPORT = "vgpu_cfg.training"
 
 
 def end_all(lab: Simulation, vm: VirtualMachine) -> None:
@@ -40,6 +43,15 @@ def end_gpu_users(lab: Simulation, vm: VirtualMachine) -> None:
 def end_training(lab: Simulation, vm: VirtualMachine, is_training: Callable[[Workload], bool]) -> None:
     """End a training on one of its workers, as `train` does."""
     _end(lab, vm, is_training)
+    guestinfo.write(vm, _REPORT, "none")
+
+
+def begin_training(lab: Simulation, vm: VirtualMachine, work: Iterable[Workload], ranks: int) -> None:
+    """Start a training on one of its workers; the guest reports it, in the words of `node report`."""
+    guest_of(vm).workloads += work
+    begun = as_datetime(lab.clock.now())
+    guestinfo.write(vm, _REPORT, f"since {begun:%Y-%m-%d %H:%M:%S} UTC, torchrun, {ranks} ranks")
+    lab.state.touch(vm)
 
 
 def _end(lab: Simulation, vm: VirtualMachine, ends: Callable[[Workload], bool]) -> None:

@@ -25,7 +25,7 @@ from vgpu_cfg.lab.guest.system.rdma import (
     is_lossless,
     rdma_nics,
 )
-from vgpu_cfg.lab.guest.system.workloads import end_training
+from vgpu_cfg.lab.guest.system.workloads import begin_training, end_training
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
 from vgpu_cfg.lab.guest.tools.containers import complaint_about_script, version_of
 from vgpu_cfg.lab.guest.tools.peers import why_no_ssh, worker_of
@@ -80,8 +80,7 @@ def resume(session: Session, arguments: Sequence[str]) -> Result:
     work = json.loads(kept.content)
     for name, vm in used:
         if vm is not None:
-            guest_of(vm).workloads += [Workload(*one) for one in work.get(name, ())]
-            session.lab.state.touch(vm)
+            begin_training(session.lab, vm, [Workload(*one) for one in work.get(name, ())], len(used))
     del session.guest.files[PAUSED]
     return Result(err=b"train: resumed\n")
 
