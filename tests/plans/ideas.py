@@ -71,7 +71,8 @@ def _new(value: Any, known: dict[Any, Any]) -> str:
     if not isinstance(value, BaseModel) or not alike:
         return _value(value) or "empty"
     differences: list[list[str]] = [[*_changes(other, value, "")] for other in alike]
-    return "; ".join(min(differences, key=len)) or "as another"
+    shortest = min(differences, key=len)
+    return "; ".join(shortest) or "as another"
 
 
 def _value(value: Any) -> str:

@@ -13,6 +13,7 @@ from vgpu_cfg.changes.kinds.vm_spec import (
     NewPassthrough,
     NewPvrdmaNic,
     NewSriovNic,
+    NewTpm,
     NewVgpu,
     NicBacking,
     PolicyRef,
@@ -302,3 +303,36 @@ def test_a_request_is_described_in_the_words_of_vsphere() -> None:
         devices=(NewVgpu(profile=C40),),
     )
     assert describe_spec(spec) == "firmware, memory, numa.nodeAffinity, vGPU grid_a100-40c"
+
+
+def test_every_part_of_a_specification_is_named() -> None:
+    new = VmSpec(
+        settings={"firmware": "efi"},
+        devices=(
+            NewVgpu(profile=C40),
+            NewPassthrough(pci_id="0000:3b:00.0", system_id="s", vendor_id=1, device_id=2),
+            NewDynamicPassthrough(allowed=((1, 2),), label="big"),
+            NewDynamicPassthrough(allowed=((1, 2),)),
+            NewSriovNic(backing=DVS, function="0000:3c:00.2"),
+            NewPvrdmaNic(backing=DVS),
+            NewNic(backing=LAN),
+            EditNic(key=4000, backing=DVS),
+            NewDisk(size_mib=1024),
+            GrowDisk(key=2000, size_mib=2048),
+            SetDiskPolicy(key=2000, policy=GOLD),
+            NewTpm(),
+            RemoveDevice(key=13000, was="vGPU grid_a100-20c"),
+        ),
+    )
+    assert describe_spec(new) == (
+        "firmware, vGPU grid_a100-40c, passthrough 0000:3b:00.0, dynamic passthrough big, "
+        "dynamic passthrough, virtual function on 0000:3c:00.2, PVRDMA NIC on roce, "
+        "NIC on vm-network, NIC on roce, 1024 MiB disk, "
+        "2048 MiB disk, storage policy gold for disk 2000, virtual TPM, removal of vGPU grid_a100-20c"
+    )
+
+
+def test_a_new_tpm_is_there_or_missing() -> None:
+    spec = VmSpec(devices=(NewTpm(),))
+    assert missing_from(vm(tpm_key=11000), spec).is_empty
+    assert missing_from(vm(), spec) == spec

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from tests.unit.execution.makers import (
 from vgpu_cfg.changes.change import (
     Change,
     MoveVmToFolder,
+    RelocateVm,
     RemoveRule,
     RemoveVmGroup,
     RenameVm,
@@ -36,6 +38,7 @@ from vgpu_cfg.changes.change import (
     SetRule,
     UpgradeVm,
 )
+from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.changes.kinds.vm_spec import NewVgpu, RemoveDevice, VmSpec
 from vgpu_cfg.changes.report import Report
 from vgpu_cfg.changes.values import Subject, VmRef
@@ -540,15 +543,35 @@ def test_a_late_version_harms_nothing_where_the_vm_has_another_name_in_vcenter()
     assert statuses(report) == {"reconfigure hvd-01": "done"}
 
 
-class Forgetful(FakeVCenter):
-    """Shows no VM once anything was written."""
+Lie = Callable[[Vm, Vm], Vm | None]
+
+
+@dataclass
+class Lying(FakeVCenter):
+    """Once anything was written, shows of a VM what `lie` makes of it and of the VM as it was before."""
+
+    lie: Lie = lambda now, _: now
+    before: dict[str, Vm] = field(default_factory=dict)
 
     def read_vms(
         self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
     ) -> tuple[Vm, ...]:
-        return () if self.calls else super().read_vms(moids, extra_config_keys)
+        found = super().read_vms(moids, extra_config_keys)
+        if not self.calls:
+            self.before |= {one.moid: one for one in found}
+            return found
+        told = (self.lie(one, self.before.get(one.moid, one)) for one in found)
+        return tuple(one for one in told if one is not None)
 
 
+LIES: dict[str, Lie] = {
+    "gone": lambda _now, _before: None,
+    "as before": lambda _now, before: before,
+    "without details": lambda now, _: now.model_copy(update={"detail": None}),
+    "without a host": lambda now, _: now.model_copy(update={"host_moid": None}),
+    "of another name": lambda now, _: now.model_copy(update={"name": "other"}),
+    "suspended": lambda now, _: now.model_copy(update={"power_state": PowerState.SUSPENDED}),
+}
 REF = VmRef(name="a", moid="vm-1")
 OF_A: dict[str, Any] = {"id": "change a", "subject": Subject(kind="vm", name="a"), "vm": REF}
 WRITES: dict[str, Change] = {
@@ -558,12 +581,33 @@ WRITES: dict[str, Change] = {
     "set attributes": SetAttributes(**OF_A, values={"team": "ml"}),
     "move to a folder": MoveVmToFolder(**OF_A, folder_moid="group-1", source_moid="group-2"),
     "rename": RenameVm(**{**OF_A, "vm": VmRef(name="b", moid="vm-1")}),
+    "create": create("b"),
+    "power off": power_off("a", "vm-1"),
+    "destroy": destroy("a", "vm-1"),
+    "relocate": RelocateVm(
+        **OF_A, destination=Destination(host_moid="host-2", host_name="esx-02"), source_moid="host-1"
+    ),
 }
 
 
+@pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("name", WRITES)
-def test_a_vm_that_is_gone_after_its_change_is_no_success(name: str) -> None:
-    server = Forgetful(gpus={"host-1": {}})
-    add_own_vm(server, "a", "vm-1", folder_moid="group-2")
+def test_what_is_shown_after_a_change_is_told_as_it_is_stored(name: str, lie: str) -> None:
+    server = Lying(gpus={"host-1": {}}, lie=LIES[lie])
+    server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
+    state = {"power_state": PowerState.ON} if name == "power off" else {}
+    add_own_vm(server, "a", "vm-1", folder_moid="group-2", **state)
     report, _ = run(server, WRITES[name])
-    assert [one.status for one in report.outcomes] == ["failed"]
+    assert len(report.outcomes) == 1
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_task_that_fails_is_told_as_it_is_stored(name: str) -> None:
+    methods = ("create_vm", "reconfigure_vm", "upgrade_vm", "power_on_vm", "power_off_vm", "destroy_vm")
+    methods += ("rename_vm", "move_vm_to_folder", "relocate_vm")
+    server = Lying(gpus={"host-1": {}}, failures={(one, 1): ("no way", "no way") for one in methods})
+    server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
+    state = {"power_state": PowerState.ON} if name == "power off" else {}
+    add_own_vm(server, "a", "vm-1", folder_moid="group-2", **state)
+    report, _ = run(server, WRITES[name])
+    assert len(report.outcomes) == 1
