@@ -71,6 +71,8 @@ class Site:
     pods: dict[str, StoragePod] = field(default_factory=dict)
     switches: dict[str, DistributedSwitch] = field(default_factory=dict)
     networks: dict[str, Network] = field(default_factory=dict)
+    namesakes: dict[str, list[Network]] = field(default_factory=dict)
+    """All networks of a name; `networks` has the last one."""
 
     def take(self, thing: Managed) -> None:
         """Take an object in as unchanged."""
@@ -146,6 +148,7 @@ class Site:
             on.portgroups.append(made.moid)
         if not is_uplink:
             self.networks[name] = made
+            self.namesakes.setdefault(name, []).append(made)
         self._into(self.datacenter.network_folder, made)
         return made
 
@@ -192,7 +195,7 @@ class Site:
             store.hosts.append(host.moid)
             if store.moid not in cluster.datastores:
                 cluster.datastores.append(store.moid)
-        for network in (self.networks[name] for name in networks):
+        for network in (one for name in networks for one in self._reached(host, name)):
             host.networks.append(network.moid)
             network.hosts.append(host.moid)
             if network.moid not in cluster.networks:
@@ -201,6 +204,12 @@ class Site:
         self.hosts[host.name] = host
         self.take(host)
         return host
+
+    def _reached(self, host: Host, name: str) -> Iterable[Network]:
+        """Return the network of a name; of several, those on the switches of the host's NICs, if any."""
+        own = {self.switches[nic.uplink_of].moid for nic in host.nics if nic.uplink_of in self.switches}
+        same = self.namesakes[name]
+        return [one for one in same if len(same) == 1 or one.switch in own] or same[-1:]
 
     def _connect(self, host: Host) -> None:
         """Make a host a member of the switches that its NICs name or its networks are on."""

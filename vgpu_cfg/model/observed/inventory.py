@@ -424,11 +424,12 @@ class NetworkKind(StrEnum):
 
 
 class Network(ManagedObject):
-    """A portgroup. Distributed ones carry the key and their switch's uuid, which a backing needs."""
+    """A portgroup. Distributed ones have a key, and their switch's uuid, which a backing needs, and name."""
 
     kind: NetworkKind = NetworkKind.STANDARD
     portgroup_key: str | None = None
     switch_uuid: str | None = None
+    switch_name: str = ""
     is_uplink: bool = False
 
 

@@ -311,7 +311,9 @@ def which_of(objects: Sequence[ManagedObject]) -> str:
     """Return the remedy for a name that several objects have."""
     told = references(objects)
     what = "path" if all("/" in one for one in told) else "path or ID"
-    return f"specify its {what}: {listed(told, shown=6)}"
+    switches = [one.switch_name if isinstance(one, Network) else "" for one in objects]
+    on = [f"{name} (on {switch})" if switch else name for name, switch in zip(told, switches, strict=True)]
+    return f"specify its {what}: {listed(on, shown=6)}"
 
 
 def check_networks(desired: DesiredPlan, site: Site, findings: Findings) -> None:

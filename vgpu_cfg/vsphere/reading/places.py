@@ -194,6 +194,7 @@ def networks(places: Places) -> tuple[Network, ...]:
                 kind=_NETWORK_KINDS[item.type_name],
                 portgroup_key=item.get("key"),
                 switch_uuid=None if switch is None else switch.get("uuid"),
+                switch_name="" if switch is None else places.name(switch),
                 is_uplink=item.moid in uplinks or item.get("config.uplink", False),
             )
         )
