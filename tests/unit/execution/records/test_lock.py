@@ -247,8 +247,11 @@ def test_a_lock_that_was_taken_away_stops_the_run_for_good(tmp_path: Path) -> No
 
 
 def test_who_may_make_no_lock_is_told_before_one_is_made(tmp_path: Path) -> None:
-    keeper = FakeLocks(lacking=("Alarm.Create",))
-    with pytest.raises(NotPermitted, match=r"Alarm\.Create") as raised, run_of(keeper, tmp_path) as locks:
+    keeper = FakeLocks(lacking=("Alarm.Create", "Alarm.Delete"))
+    with (
+        pytest.raises(NotPermitted, match=r"Alarm\.Create, Alarm\.Delete,") as raised,
+        run_of(keeper, tmp_path) as locks,
+    ):
         locks.take(DEMO)
     assert raised.value.exit_code == 5
     assert keeper.calls == ["read", f"make {DEMO.text}", "privileges"]
