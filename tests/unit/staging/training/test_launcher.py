@@ -737,7 +737,7 @@ def test_a_worker_stops_what_another_has_started_there(both: Sandbox) -> None:
     """Its keeper ends, by which `train` learns of it."""
     node = f"{both.root}/opt/vgpu-cfg/node"
     keeper = subprocess.Popen(
-        ["/bin/sh", node, "keep", "a-job", "there", "1", f"anna on hvd-01 {SINCE}: train.py --token x"],
+        ["/bin/sh", node, "keep", "0-job", "there", "1", f"anna on hvd-01 {SINCE}: train.py --token x"],
         env={"PATH": SYSTEM_PATH, "VGPU_CFG_ROOT": str(both.root)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -751,12 +751,14 @@ def test_a_worker_stops_what_another_has_started_there(both: Sandbox) -> None:
         (both.root / "run").mkdir(exist_ok=True)
         for _ in range(2):
             assert both.command(["sh", node, "report"]).returncode == 0
-        assert f"a-job anna on hvd-01 {SINCE}: " in both.command(["sh", node, "stop"]).stdout
+        assert f"0-job anna on hvd-01 {SINCE}: " in both.command(["sh", node, "stop"]).stdout
         assert keeper.stdout.readline() == "left=0 ended=0 forced=0\n"
     assert keeper.returncode == 0
     both.command(["sh", node, "report"])
     told = both.read("/guestinfo").replace("info-set guestinfo.vgpu_cfg.training ", "").splitlines()
-    assert (told, parse_training(told[0])) == ([SINCE, "none"], SINCE)
+    # Others may train on this machine meanwhile.
+    assert (told.index(SINCE), told.count(SINCE), told[-1] != SINCE) == (0, 1, True)
+    assert parse_training(SINCE) == SINCE
 
 
 def test_a_training_starts_again_where_it_failed(both: Sandbox) -> None:
