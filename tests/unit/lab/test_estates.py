@@ -206,6 +206,8 @@ def test_an_estate_of_ones_own(tmp_path: Path) -> None:
     rig = Rig(estate_of(BASE, tmp_path))
     assert rig.lab.state.estate == "estate"
     assert rig.host().name == "esx"
+    several = Rig(estate_of(BASE.replace("- name: esx", "- names: ['esx-{09..11}']", 1), tmp_path))
+    assert [host.name for host in several.lab.state.all(Host)] == ["esx-09", "esx-10", "esx-11"]
 
 
 def test_the_page_names_every_key() -> None:

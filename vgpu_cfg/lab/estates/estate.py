@@ -81,6 +81,25 @@ GpuMode = Literal["time_sliced", "mig", "mixed_size", "passthrough"]
 HostGraphics = Literal["shared", "sharedDirect"]
 
 
+_RANGE = re.compile(r"([^{}]*)\{([0-9]{1,4})\.\.([0-9]{1,4})\}([^{}]*)")
+
+
+def _expanded(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(one for name in names for one in _members(name))
+
+
+def _members(name: str) -> list[str]:
+    found = _RANGE.fullmatch(name)
+    if found is None:
+        return [name]
+    before, first, last, after = found.groups()
+    return [f"{before}{number:0{len(first)}}{after}" for number in range(int(first), int(last) + 1)]
+
+
+Names = Annotated[tuple[str, ...], AfterValidator(_expanded)]
+"""Names of hosts or VMs that are alike, each with at most one range, as in `esx-{01..14}.lab`."""
+
+
 class GraphicsSetting(Part):
     """A graphics type that waits for a restart: the set one, and the one in effect."""
 
@@ -211,7 +230,7 @@ class HostPart(Part):
     """One host, or several alike under `names`. `driver: none` has no NVIDIA driver."""
 
     name: str = ""
-    names: tuple[str, ...] = ()
+    names: Names = ()
     esxi: Release = "8.0 U3"
     cpu: CpuPart = CpuPart()
     bios: BiosPart = BiosPart()
@@ -405,7 +424,7 @@ class VmPart(MachinePart):
     """
 
     name: str = ""
-    names: tuple[str, ...] = ()
+    names: Names = ()
     cluster: str = ""
     host: str = ""
     resource_pool: str = ""
