@@ -291,7 +291,7 @@ class Site:
                 f"use an existing one: {listed(known, shown=12)}" if known else "create it in vCenter first"
             )
             remedy = did_you_mean(name, known, noun="names") or named
-            if codes[0] is Code.FOLDER_NOT_FOUND and not remedy.startswith("did you mean"):
+            if codes[0] is Code.FOLDER_NOT_FOUND and known and not remedy.startswith("did you mean"):
                 remedy = f"create it in vCenter, or specify another one; {remedy}"
             self._findings.refuse_vm(codes[0], vm, f"{noun} {name!r} not found", remedy)
             return None
