@@ -28,9 +28,9 @@ from vgpu_cfg.suggestions.proposals.room import move_together
 from vgpu_cfg.suggestions.situation import Situation
 
 MOST_TRIALS = 100
-FEWEST_TRIALS = 5
-_WORK = 30_000
-"""VMs of the plan and of the estate, hosts ten times, that all trials together may look at."""
+FEWEST_TRIALS = 6
+_WORK = 2_500
+"""VMs of the plan and of the estate, hosts ten times, that the trials after the first few may look at."""
 _MOST_BESIDE = 2
 """How many ideas are followed that leave as much as there was, if it is something else."""
 
@@ -274,7 +274,7 @@ def _key(candidates: Collection[Candidate]) -> frozenset[str]:
 
 def _most_trials(trial: Trial) -> int:
     size = len(trial.plan.desired.vms) + len(trial.observed.vms) + 10 * len(trial.observed.hosts)
-    return max(FEWEST_TRIALS, min(MOST_TRIALS, _WORK // max(1, size)))
+    return min(MOST_TRIALS, FEWEST_TRIALS + _WORK // max(1, size))
 
 
 def disturbed(plan: Plan, observed: Inventory) -> Iterator[str]:
