@@ -107,12 +107,13 @@ def taken(vgpu_cfg: CommandLine) -> CommandLine:
     return vgpu_cfg
 
 
-def test_what_was_taken_in_is_deleted_once_the_remedy_was_followed(taken: CommandLine) -> None:
+def test_what_was_taken_in_is_deleted_if_it_is_named(taken: CommandLine) -> None:
     refused = taken("destroy", "plan.yaml", "--only", "small-01", "--yes")
     assert (refused.code, "VG230" in refused.told) == (4, True)
-    assert "--may-destroy --only small-01" in refused.told
-    taken.done("import", "plan.yaml", "--may-destroy", "--only", "small-01", "--yes")
-    taken.done("destroy", "plan.yaml", "--only", "small-01", "--yes")
+    assert "vgpu-cfg destroy plan.yaml --only small-01 --yes --delete=small-01" in refused.told
+    old = taken("import", "plan.yaml", "--may-destroy", "--only", "small-01", "--yes")
+    assert (old.code, "is now `vgpu-cfg destroy PLAN --only NAME --delete NAME`" in old.told) == (2, True)
+    taken.done("destroy", "plan.yaml", "--only", "small-01", "--yes", "--delete=small-01")
     assert {*vms_of()} == {"ubuntu-22.04-efi", "small-02"}
     assert taken("destroy", "plan.yaml", "--yes").code == 4
 

@@ -38,6 +38,7 @@ ASSERTED_ELSEWHERE: dict[Code, str] = {
     Code.CANNOT_BE_IMPORTED: "unit/planning/test_import.py: only `import` takes VMs in",
     Code.KEEPS_OVERRIDES: "unit/planning/test_forget.py: only `forget` gives VMs up",
     Code.HOST_STILL_MARKED: "unit/planning/test_forget.py: only `forget` gives VMs up",
+    Code.IMPORTED_MAY_NOT_GO: "unit/planning/test_import.py: only `destroy` deletes what it does not name",
     Code.LOCKED: "unit/planning/test_destroy.py: only `destroy` deletes what the plan file still names",
     Code.BROUGHT_EXPIRED: "cli/test_looks_first.py: it takes a secret",
     Code.EXPIRED: "unit/planning/test_expiry.py",

@@ -214,12 +214,12 @@ COMMANDS: dict[str, Scenario] = {
         run=("import", "--yes", "plan.yaml"),
         asks=None,
     ),
-    "may be deleted": Scenario(
-        about="`import --may-destroy` of two VMs",
+    "imported and deleted": Scenario(
+        about="`destroy` of two imported VMs that are named",
         estate=str(ESTATES / "full-but-one-move.yaml"),
         files={"plan.yaml": TAKEN},
         before=(("import", "--yes", "plan.yaml"),),
-        run=("import", "--may-destroy", "--yes", "plan.yaml"),
+        run=("destroy", "--yes", "--delete=small-01", "--delete=small-02", "plan.yaml"),
         asks=None,
     ),
     "forgotten": _pair("`forget` of VMs, a rule and a reservation", RULED, "forget", "--yes", first=RULED),

@@ -66,6 +66,15 @@ def test_destroy_leaves_the_rules_that_hold_a_vm_that_stays() -> None:
     ]
 
 
+def test_a_wrong_code_in_checks_does_not_stop_it() -> None:
+    wanted = plan_for(vm("a")).model_copy(update={"checks": {"VG350": "warning"}})
+    plan = destroyed(wanted, {"a": own(power="poweredOff")})
+    assert ([(one.code, one.severity) for one in plan.diagnostics], ids(plan)) == (
+        [("VG008", "warning")],
+        ["delete a"],
+    )
+
+
 @pytest.mark.parametrize("name", ["gone*", "a", "b"])
 def test_destroy_refuses_a_name_to_delete_that_is_no_orphans(name: str) -> None:
     plan = destroyed(plan_for(vm("a")), {"a": own(), "gone": own()}, delete=(name,))

@@ -10,13 +10,15 @@ from tests.plans.estate import PLAN_ID
 from tests.plans.simulator import carry_out
 from tests.unit.planning.desired_plans import codes, estate, own, plan_for, planned, vm
 from tests.unit.planning.privileges.needed import needed_privileges
+from vgpu_cfg.changes.base import of_kind
+from vgpu_cfg.changes.change import DestroyVm
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.vm import OwnerMark
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.destroy import make_destroy_plan
-from vgpu_cfg.planning.vms.ownership import make_allowance_plan, make_import_plan, with_marks
+from vgpu_cfg.planning.vms.ownership import make_import_plan, with_marks
 
 STRANGER = own() | {"mark": None}
 
@@ -114,30 +116,18 @@ def test_nothing_to_take_in_is_an_error_and_what_is_the_plans_already_is_none() 
     assert not imported(plan_for(vm("a")), {"a": own()}).diagnostics
 
 
-def test_what_was_imported_is_not_deleted_until_that_is_allowed() -> None:
+def test_what_was_imported_is_deleted_by_its_exact_name_alone() -> None:
     row = own(power="poweredOff") | {"marked": {"imported": True}}
     observed = estate({"a": row, "b": own(power="poweredOff"), "gone": row})
-    wanted, both = plan_for(vm("a"), vm("b")), PlanOptions(delete=("gone",))
-    refused = make_destroy_plan(wanted, observed, both)
-    assert [(one.code, one.subject.name) for one in refused.errors] == [("VG230", "a"), ("VG230", "gone")]
-    assert "--may-destroy --only gone" in refused.errors[1].remedy
-    assert codes(planned(wanted, observed, delete=("gone",)).errors) == ["VG230"]
-    for name in ("a", "gone"):
-        allowed = make_allowance_plan(wanted, observed, PlanOptions(only=(name,)))
-        assert ids(allowed) == [f"allow deletion of {name}"]
-        observed = carry_out(allowed, observed)
-    assert ids(make_allowance_plan(wanted, observed, PlanOptions())) == []
-    assert ids(make_destroy_plan(wanted, observed, both)) == ["delete a", "delete b", "delete gone"]
-
-
-def test_an_orphan_is_meant_by_its_name_and_by_no_glob() -> None:
-    row = own() | {"marked": {"imported": True}}
-    observed = estate({"a": row, "gone": row})
-    wanted = plan_for(vm("a"))
-    assert ids(make_allowance_plan(wanted, observed, PlanOptions())) == ["allow deletion of a"]
-    assert codes(make_allowance_plan(wanted, observed, PlanOptions(only=("g*",))).errors) == ["VG011"]
-    only = PlanOptions(only=("vm:gone",))
-    assert ids(make_allowance_plan(wanted, observed, only)) == ["allow deletion of gone"]
+    wanted = plan_for(vm("a"), vm("b"))
+    refused = make_destroy_plan(wanted, observed, PlanOptions(delete=("gone",)))
+    assert [(one.code, one.subject.name) for one in refused.errors] == [("VG230", "a")]
+    assert refused.errors[0].remedy == "to delete it, add --delete=a"
+    assert codes(make_destroy_plan(wanted, observed, PlanOptions(delete=("*",))).errors) == ["VG011", "VG230"]
+    gone = make_destroy_plan(wanted, observed, PlanOptions(delete=("a", "gone")))
+    assert ids(gone) == ["delete a", "delete b", "delete gone"]
+    assert [change.is_imported for change in of_kind(gone.changes, DestroyVm)] == [True, False, True]
+    assert not planned(wanted, observed, delete=("gone",)).errors
 
 
 def test_the_word_goes_through_the_mark_and_back() -> None:

@@ -319,11 +319,6 @@ def test_storage_policies_come_back_where_there_were_some() -> None:
     assert {code for code, _ in told(undone(with_policy(""), with_policy("silver-id"), change))} == {"VG555"}
 
 
-def test_a_mark_that_was_completed_stays() -> None:
-    mark = of_vm(MarkVm, spec=VmSpec(extra_config={"vgpu_cfg.plan": "demo"}), mark="own")
-    assert [code for code, _ in told(undone(STANDING, STANDING, mark))] == ["VG556"]
-
-
 def test_a_vm_that_was_taken_in_loses_its_mark_again() -> None:
     mark = of_vm(MarkVm, spec=VmSpec(extra_config={"vgpu_cfg.plan": "demo"}), mark="imported")
     after = estate(vm_at("vm-1", mark=made_by_the_run(is_imported=True)))

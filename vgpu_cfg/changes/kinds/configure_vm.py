@@ -22,7 +22,6 @@ from vgpu_cfg.model.observed.vm import Vm, VmDetail
 
 _MARKING = {
     "imported": ("import", plain("no other changes; the VM may be running", "dim")),
-    "own": ("allow", plain("deletion by `destroy`", "red")),
     "none": ("stop managing", plain("no other changes; the VM may be running", "dim")),
 }
 """The verbs for writing or removing a VM's owner mark."""
@@ -164,8 +163,7 @@ class ReconfigureVm(ChangeBase):
 class MarkVm(ChangeBase):
     """Write a VM's owner mark or take it away, and touch nothing else of the VM; it may run.
 
-    The mark that it leaves is that of an "imported" VM, which carried none before, that of the plan's "own",
-    or "none".
+    The mark that it leaves is that of an "imported" VM, which carried none before, or "none".
     """
 
     face = Face(
@@ -175,7 +173,7 @@ class MarkVm(ChangeBase):
     kind: Literal["mark_vm"] = "mark_vm"
     vm: VmRef
     spec: VmSpec
-    mark: Literal["imported", "own", "none"]
+    mark: Literal["imported", "none"]
 
     def spares_pool(self, observed: Inventory) -> bool:
         return True

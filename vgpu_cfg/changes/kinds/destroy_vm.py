@@ -23,6 +23,7 @@ class DestroyVm(ChangeBase):
 
     `disks` are the identities of those disks (`VirtualDisk.identity`): a VM with another one is not deleted.
     `others` are the files of those among them that the plan did not make, and that are named for deletion.
+    Only with `is_imported` is a VM deleted that was imported.
     """
 
     face = Face("delete", "deleted", done="deleted", sign="-", brings_back=True)
@@ -33,6 +34,7 @@ class DestroyVm(ChangeBase):
     instance_uuid: str = Field(default="", exclude_if=is_nothing)
     disks: tuple[str, ...] = ()
     others: tuple[str, ...] = Field(default=(), exclude_if=is_nothing)
+    is_imported: bool = Field(default=False, exclude_if=is_nothing)
 
     @property
     def deletes(self) -> VmRef:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -32,8 +32,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         "import",
         epilog="vgpu-cfg import plan.yaml --dry-run  # show only\n\n"
-        "vgpu-cfg import plan.yaml --only 'train-*'  # some VMs\n\n"
-        "vgpu-cfg import plan.yaml --may-destroy --only train-01  # allow deletion",
+        "vgpu-cfg import plan.yaml --only 'train-*'  # some VMs",
     )(import_)
     app.command(epilog="vgpu-cfg forget plan.yaml --only train-01  # one VM")(forget)
 
@@ -45,10 +44,6 @@ def import_(
     path: PlanArgument,
     *,
     dry_run: DryRunOption = False,
-    may_destroy: Annotated[
-        bool,
-        typer.Option("--may-destroy", help="Import nothing; allow deletion of previously imported VMs."),
-    ] = False,
     yes: YesOption = False,
     only: OnlyOption = None,
     parallel: ParallelOption = PARALLEL,
@@ -64,9 +59,8 @@ def import_(
 
     request = read_request(path, variables, variable_files)
     said = CommandOptions(connection, variables, variable_files, only=tuple(only or ()), occasion=occasion)
-    take = ownership_flow.allow_to_destroy if may_destroy else ownership_flow.take_in
     how = _how(path, said, output, yes=yes, parallel=parallel)
-    raise typer.Exit(take(request, connection, said.plan_options, how, dry_run=dry_run))
+    raise typer.Exit(ownership_flow.take_in(request, connection, said.plan_options, how, dry_run=dry_run))
 
 
 @connected()

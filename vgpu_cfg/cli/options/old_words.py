@@ -29,11 +29,16 @@ COMMANDS = {
     "rebalance": Old(("plan",), {"--dry-run": ""}),
 }
 _STRICT, _PRUNE = {"--strict": "--exit-code"}, {"--prune": ""}
+_MAY_DESTROY = "--may-destroy"
 OPTIONS: dict[str, dict[str, str]] = {
     "plan": _STRICT | _PRUNE, "status": _STRICT, "apply": _PRUNE, "runbook": _PRUNE,
+    "import": {_MAY_DESTROY: _MAY_DESTROY},
 }  # fmt: skip
-"""By command, the options that replace earlier ones; those without a replacement are left out."""
-_INSTEAD = {"--prune": "--delete NAME"}
+"""By command, the options that replace earlier ones.
+
+Those without a replacement are left out; one that another command replaces stays, and is refused.
+"""
+_INSTEAD = {"--prune": "--delete NAME", _MAY_DESTROY: "vgpu-cfg destroy PLAN --only NAME --delete NAME"}
 _FLAGS = ("--force", "--scrub", "--insecure", "--help", "-h")
 
 
@@ -59,7 +64,7 @@ def notes(words: Sequence[str]) -> Iterator[str]:
     for word in words[1:]:
         instead = OPTIONS.get(words[0], {}).get(word)
         if instead is not None:
-            yield f"NOTE  `{word}` is now `{instead or _INSTEAD[word]}`; {_UNTIL}"
+            yield f"NOTE  `{word}` is now `{_INSTEAD.get(word, instead)}`; {_UNTIL}"
 
 
 _UNTIL = "the old word will be removed in the next release"

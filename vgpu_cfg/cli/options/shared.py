@@ -192,8 +192,8 @@ DeleteOption = Annotated[
     typer.Option(
         "--delete",
         metavar="NAME",
-        help="Also delete this VM that the plan owns but the plan file no longer lists, or this "
-        "unmanaged disk together with its VM.",
+        help="Also delete this VM that the plan owns but the plan file no longer lists, this imported VM, or "
+        "this unmanaged disk together with its VM.",
         show_default=False,
         callback=bare("vm"),
         rich_help_panel=_SCOPE,

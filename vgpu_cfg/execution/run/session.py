@@ -304,10 +304,11 @@ class RunSession:
             )
         return found
 
-    def read_to_delete(self, vm: VmRef) -> Waiting[Vm | None]:
+    def read_to_delete(self, vm: VmRef, *, is_imported: bool) -> Waiting[Vm | None]:
         """Read an own VM right before it is deleted, and see that its mark proves that it is this plan's.
 
-        Returns None where it has gone. Raises StalePlan as `read_own_vm`, and for a mark without an id.
+        Returns None where it has gone. Raises StalePlan as `read_own_vm`, for a mark without an id, and for
+        an imported VM unless the plan knew that.
         """
         found = yield from self.read_own_vm(vm)
         if found is None:
@@ -321,13 +322,11 @@ class RunSession:
                 subject=vm.name,
                 remedy="run `vgpu-cfg apply`, which completes the mark; then delete the VM",
             )
-        if found.mark.is_imported:
+        if found.mark.is_imported and not is_imported:
             raise StalePlan(
-                f"{found.name} is not deleted: deletion of this imported VM is not allowed",
+                f"{found.name} is not deleted: it was imported after the plan was made",
                 subject=vm.name,
-                remedy=(
-                    f"to allow it, run `vgpu-cfg import --may-destroy --only {vm.name}`, then delete the VM"
-                ),
+                remedy=PLAN_AGAIN,
             )
         return found
 

@@ -273,7 +273,7 @@ def mark_vm(change: MarkVm, session: RunSession) -> Step:
 
 def destroy_vm(change: DestroyVm, session: RunSession) -> Step:
     """Delete a VM that is off and provably this plan's by its current state; one that has gone is done."""
-    vm = yield from session.read_to_delete(change.vm)
+    vm = yield from session.read_to_delete(change.vm, is_imported=change.is_imported)
     if vm is None:
         return StepResult(is_needed=False, message="no longer exists")
     if change.instance_uuid and vm.instance_uuid.lower() != change.instance_uuid.lower():

@@ -228,20 +228,23 @@ def _assess_rest(
             findings.add(Code.MARK_COPIED, subject, message, remedy)
 
 
-def refuse_to_delete(vm: Vm, findings: Findings) -> None:
-    """Refuse to delete a VM whose mark holds no id, and one that was imported and not allowed to go."""
+def refuse_to_delete(vm: Vm, findings: Findings, delete: Collection[str]) -> None:
+    """Refuse to delete a VM whose mark holds no id, and one that was imported and is not named for it."""
     subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
-    if vm.mark is not None and vm.mark.is_imported:
-        message = "deletion of this imported VM is not allowed"
-        remedy = (
-            f"to allow it, run `vgpu-cfg import --may-destroy --only {quote(vm.name)}`, then delete the VM"
-        )
+    if vm.mark is not None and vm.mark.is_imported and not named_in(vm, delete):
+        message = "this imported VM is deleted only if it is named"
+        remedy = f"to delete it, add --delete={quote(vm.name)}"
         findings.add(Code.IMPORTED_MAY_NOT_GO, subject, message, remedy)
     if vm.mark is not None and vm.mark.id:
         return
     message = "its owner mark contains no plan ID; VMs are not deleted by name alone"
     remedy = "run `apply` to complete the marks of VMs in the plan file, then delete the VM"
     findings.add(Code.MARK_WITHOUT_ID, subject, message, remedy)
+
+
+def named_in(vm: Vm, delete: Collection[str]) -> bool:
+    """Whether `--delete` names a VM, by its exact name or inventory path."""
+    return vm.name in delete or vm.inventory_path in delete
 
 
 def own_vms(desired: DesiredPlan, observed: Inventory) -> dict[str, Vm]:

@@ -141,7 +141,7 @@ def orphans_to_delete(
             continue
         if covering := protection.of_vm(vm.name, observed.folder_by_moid.get(vm.folder_moid or "")):
             findings.add(Code.PROTECTED, _subject(vm), covering.message, covering.remedy())
-        refuse_to_delete(vm, findings)
+        refuse_to_delete(vm, findings, options.deleted_vms)
         chosen[vm.moid] = vm
     return [vm for vm in owned.orphans if vm.moid in chosen]
 

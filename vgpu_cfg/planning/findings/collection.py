@@ -56,8 +56,10 @@ class Objection:
     remedy: str
 
 
-def _order(found: Diagnostic) -> tuple[int, str, str, str]:
-    return (_WEIGHT[found.severity], found.code, found.subject.name, found.message)
+def _order(found: Diagnostic) -> tuple[int, bool, str, str, str]:
+    """Sort the worst first; errors of VMs may follow from those of hosts, which come before them."""
+    is_effect = found.severity is Severity.ERROR and found.subject.kind == "vm"
+    return (_WEIGHT[found.severity], is_effect, found.code, found.subject.name, found.message)
 
 
 @dataclass(slots=True)
@@ -72,11 +74,14 @@ class Findings:
     _of_vms: dict[_OfVms, dict[str, None]] = field(default_factory=dict)
 
     @classmethod
-    def for_plan(cls, desired: DesiredPlan) -> Findings:
-        """Take the plan file's own severities, and complain of those that it must not give."""
+    def for_plan(cls, desired: DesiredPlan, *, is_leaving: bool = False) -> Findings:
+        """Take the plan file's own severities, and complain of those that it must not give.
+
+        These stop no plan by which VMs are deleted or given up.
+        """
         findings = cls({code: Severity(text) for code, text in desired.checks.items()})
         for code, severity in findings.relaxed.items():
-            findings._assess_relaxation(desired.name, code, severity)
+            findings._assess_relaxation(desired.name, code, severity, is_leaving=is_leaving)
         return findings
 
     def add(
@@ -160,20 +165,18 @@ class Findings:
                 )
         return tuple(sorted(found, key=_order))
 
-    def _assess_relaxation(self, plan: str, code: str, severity: Severity) -> None:
-        subject = Subject(kind="plan", name=plan)
+    def _assess_relaxation(self, plan: str, code: str, severity: Severity, *, is_leaving: bool) -> None:
         known = code_of(code)
         if known is None:
             message = f"`checks` names {code}, which is not a check code"
-            self.add(
-                Code.CHECK_NOT_RELAXABLE,
-                subject,
-                message,
-                "for a list of codes, see docs/reference/checks",
-            )
+            remedy = "for a list of codes, see docs/reference/checks"
         elif _WEIGHT[severity] > _WEIGHT[known.severity] and not known.is_relaxable:
             message = f"{code} ({known.summary}) cannot be changed to {severity}: {_why_not(known)}"
-            self.add(Code.CHECK_NOT_RELAXABLE, subject, message, f"remove {code} from `checks`")
+            remedy = f"remove {code} from `checks`"
+        else:
+            return
+        weight = Severity.WARNING if is_leaving else None
+        self.add(Code.CHECK_NOT_RELAXABLE, Subject(kind="plan", name=plan), message, remedy, weight)
 
 
 def _why_not(code: Code) -> str:

@@ -185,8 +185,6 @@ def _is_of_this_run(vm: Vm, run: FailedRun, since: datetime | None) -> bool:
 
 
 def _unmarked(change: MarkVm, now: Vm, run: FailedRun) -> Iterable[Change]:
-    if change.mark == "own":
-        return run.leave(change, "completed owner marks are not reverted")
     if change.mark == "none":
         return run.cannot(change, "the VM no longer has a mark", "import it again with `vgpu-cfg import`")
     if now.mark is None:

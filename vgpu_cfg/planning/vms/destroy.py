@@ -6,6 +6,7 @@ Belief: destroy-keeps-files-of-other-vms, deleted-vm-drops-its-tags, deleted-vm-
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from shlex import quote
 from typing import Any
 
@@ -36,6 +37,7 @@ from vgpu_cfg.planning.estate.ownership import (
     assess_ownership,
     give_back,
     marked_moids,
+    named_in,
     others_moids,
     refuse_to_delete,
 )
@@ -115,6 +117,7 @@ def plan_removal(
                 ),
             ),
             needs=tuple(change.id for change in changes),
+            is_imported=vm.mark is not None and vm.mark.is_imported,
             disks=tuple(disk.identity for disk in (*disks.own, *doomed)),
             others=tuple(disk.file for disk in doomed),
             **common,
@@ -208,7 +211,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     """
     observed = as_named(desired, observed)
     chosen = meant_at(options or PlanOptions(), desired, observed)
-    findings, silent = Findings.for_plan(desired), Findings()
+    findings, silent = Findings.for_plan(desired, is_leaving=True), Findings()
     site, quiet_site = Site(desired, observed, findings), Site(desired, observed, Findings())
     folders = {vm.name: quiet_site.folder_of(vm) for vm in desired.vms}
     owned = assess_ownership(desired, observed, folders, silent)
@@ -217,11 +220,13 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
             findings.add(Code.NAMESAKE, found.subject, found.message, found.remedy)
         elif found.code in (Code.MARK_DISAGREES, Code.MARK_COPIED, Code.ORPHAN_ELSEWHERE, Code.NOT_OURS):
             findings.add(Code.MARK_COPIED, found.subject, f"left unchanged: {found.message}", found.remedy)
-    deleted = orphans_to_delete(desired, observed, owned, chosen, findings)
-    report_orphans(owned, deleted, "destroy", findings)
     named = _selected(desired, observed, owned, chosen)
+    imported = [vm for vm in named if vm.mark is not None and vm.mark.is_imported]
+    others = tuple(one for one in chosen.delete if not any(named_in(vm, (one,)) for vm in imported))
+    deleted = orphans_to_delete(desired, observed, owned, replace(chosen, delete=others), findings)
+    report_orphans(owned, deleted, "destroy", findings)
     for vm in named:
-        refuse_to_delete(vm, findings)
+        refuse_to_delete(vm, findings, chosen.deleted_vms)
         _tell_other_name(vm, findings)
     _refuse_bound(desired, observed, named, findings)
     leaving, steps = can_go((*named, *deleted), observed, desired.identity, findings)

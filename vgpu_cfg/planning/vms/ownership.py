@@ -1,8 +1,8 @@
-"""Plans that change who manages existing VMs: import them, allow their deletion, or stop managing them.
+"""Plans that change who manages existing VMs: import them, or stop managing them.
 
 Only owner marks, rules and reservations change; the VMs stay unchanged, and run. A VM is imported only if the
 plan file names it, in its folder, and it has no owner. The mark records that it was imported: such a VM is
-not deleted before that is allowed. Overrides of a VM in its cluster stay: they are the VM's own, from any
+deleted only by its name. Overrides of a VM in its cluster stay: they are the VM's own, from any
 author. On a host the plan owns only the mark during work on it: one that is down for the plan is returned in
 its present state.
 """
@@ -64,22 +64,8 @@ def make_import_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
     if not (taken or own or chosen & findings.vms_with_errors()):
         refuse_nothing(desired, options, findings)
     taken, steps = can_go(taken, observed, desired.identity, findings, TAKEN_IN)
-    changes: list[Change] = [*(_marking(vm, desired, "imported") for vm in taken), *steps]
+    changes: list[Change] = [*(_marking(vm, desired) for vm in taken), *steps]
     return plan_about_vms(desired, site, changes, findings, in_sync=own, chosen=chosen)
-
-
-def make_allowance_plan(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> Plan:
-    """Plan to allow that imported VMs of the plan are deleted, those that `only` selects."""
-    findings, options = Findings.for_plan(desired), meant_at(options, desired, observed)
-    site = Site(desired, observed, findings)
-    chosen = chosen_own_vms(desired, observed, options)
-    if not chosen:
-        refuse_nothing(desired, options, findings)
-    imported = [vm for vm in chosen if vm.mark is not None and vm.mark.is_imported]
-    in_sync = [vm.name for vm in chosen if vm not in imported]
-    imported, steps = can_go(imported, observed, desired.identity, findings, TAKEN_IN)
-    changes: list[Change] = [*(_marking(vm, desired, "own") for vm in imported), *steps]
-    return plan_about_vms(desired, site, changes, findings, in_sync=in_sync)
 
 
 def chosen_own_vms(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> list[Vm]:
@@ -101,16 +87,13 @@ def with_marks(plan: Plan, observed: Inventory) -> Inventory:
     return as_imported(observed, marked, plan.desired.identity)
 
 
-def _marking(vm: Vm, desired: DesiredPlan, mark: Literal["imported", "own"]) -> MarkVm:
-    disks = as_imported_disks(vm) if mark == "imported" else None
+def _marking(vm: Vm, desired: DesiredPlan) -> MarkVm:
+    disks = as_imported_disks(vm)
     record = disks.to_record if disks is not None else None
-    held = all_devices(vm.detail) if mark == "imported" and vm.detail is not None else {}
+    held = all_devices(vm.detail) if vm.detail is not None else {}
     pairs = OwnerMark(plan=desired.name, vm=vm.name, disks=record, **held).pairs
-    verb = "import" if mark == "imported" else "allow deletion of"
-    before = None if mark == "imported" else f"{desired.name}, imported"
-    after = f"{desired.name}, imported" if mark == "imported" else desired.name
     sets = {extra_config_path(key): value for key, value in pairs.items()}
-    edits = [Edit(key="owner_mark", before=before, after=after, sets=sets)]
+    edits = [Edit(key="owner_mark", after=f"{desired.name}, imported", sets=sets)]
     if count := len(held.get("nics", ())) + len(held.get("pci", ())):
         edits.append(Edit(key="own devices", after=f"all {count} NICs, GPUs and functions"))
     if disks is not None:
@@ -119,7 +102,7 @@ def _marking(vm: Vm, desired: DesiredPlan, mark: Literal["imported", "own"]) -> 
         edits.append(Edit(key="own disks", after=own))
     if disks is not None and disks.others:
         edits.append(Edit(key="unmanaged disks", after=listed(map(disk_text, disks.others))))
-    return mark_vm(verb, vm, edits, pairs, mark)
+    return mark_vm("import", vm, edits, pairs, "imported")
 
 
 def mark_vm(
@@ -127,7 +110,7 @@ def mark_vm(
     vm: Vm,
     edits: Sequence[Edit],
     pairs: Mapping[str, str],
-    mark: Literal["imported", "own", "none"],
+    mark: Literal["imported", "none"],
     needs: tuple[str, ...] = (),
 ) -> MarkVm:
     """Return the change that writes a VM's mark, or takes it away."""
@@ -234,7 +217,7 @@ def make_forget_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
     Without `only` the plan's reservation is given back with them. One on a host that does not respond keeps
     its marks and its rules: nothing reaches it.
     """
-    findings, options = Findings.for_plan(desired), meant_at(options, desired, observed)
+    findings, options = Findings.for_plan(desired, is_leaving=True), meant_at(options, desired, observed)
     site = Site(desired, observed, findings)
     chosen = chosen_own_vms(desired, observed, options)
     leaving, steps = can_go(chosen, observed, desired.identity, findings, GIVEN_UP)

@@ -152,7 +152,6 @@ def propose_acts_on_vms(situation: Situation) -> Iterator[Candidate]:
     """Yield acts of the owners of VMs and templates."""
     yield from _renamed(situation)
     yield from _imported(situation)
-    yield from _deletable(situation)
     yield from _templates(situation)
     yield from _deleted(situation)
 
@@ -201,16 +200,6 @@ def _imported(situation: Situation) -> Iterator[Candidate]:
             partial(with_marks, plan),
             join(["vgpu-cfg", "import", situation.plan_path, *only]),
         )
-
-
-def _deletable(situation: Situation) -> Iterator[Candidate]:
-    """Yield the approval to delete VMs that were imported."""
-    for found in situation.errors(Code.IMPORTED_MAY_NOT_GO):
-        vm = situation.observed.vm_by_moid.get(found.subject.moid or "")
-        if vm is not None and vm.mark is not None:
-            words = ["vgpu-cfg", "import", situation.plan_path, "--may-destroy", f"--only={vm.name}"]
-            mark = vm.mark.model_copy(update={"is_imported": False})
-            yield act(f"allow the deletion of {vm.name}", set_in_vm(vm.moid, mark=mark), join(words))
 
 
 def _templates(situation: Situation) -> Iterator[Candidate]:

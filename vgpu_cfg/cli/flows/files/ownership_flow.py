@@ -1,4 +1,4 @@
-"""Take existing VMs into a plan, allow their deletion, and stop managing them."""
+"""Take existing VMs into a plan, and stop managing them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ class _Marking:
     make: Callable[[DesiredPlan, Inventory, PlanOptions], Plan]
     question: str
     verb: str
-    more: tuple[str, ...] = ()
     then: Callable[[Plan, Inventory, Connection, PlanOptions, SecretStore], Plan] | None = None
     check: str = "plan"
     gives_back: bool = False
@@ -60,17 +59,6 @@ def take_in(
     from vgpu_cfg.planning.vms.ownership import make_import_plan
 
     marking = _Marking(make_import_plan, "Import the VMs shown above", "import", then=_plan_after)
-    return _run(request, flags, options, how, marking, dry_run=dry_run)
-
-
-def allow_to_destroy(
-    request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions, *, dry_run: bool
-) -> int:
-    """Show which imported VMs may be deleted from now on; ask, and mark them."""
-    from vgpu_cfg.planning.vms.ownership import make_allowance_plan
-
-    question = "Allow deletion of these VMs as if the plan had created them"
-    marking = _Marking(make_allowance_plan, question, "import", ("--may-destroy",))
     return _run(request, flags, options, how, marking, dry_run=dry_run)
 
 
@@ -146,14 +134,13 @@ def _run(
             locks,
             tools_to_give_back(plan, observed, estate, locks),
             keep=lambda: keep_id(desired, request.folder),
-            more=marking.more,
             check=marking.check,
         )
         return decide_and_run(work, estate, how)
 
 
 def _show_dry(plan: Plan, then: Plan | None, how: ApplyOptions, marking: _Marking) -> None:
-    command = how.command(marking.verb, *marking.more)
+    command = how.command(marking.verb)
     if how.is_json:
         show.marking(marking.verb, plan, then)
         return
