@@ -269,7 +269,8 @@ def _of_bmc(connection: Connection, host: Host, access: Access | None) -> Part:
 
 def _downloads(request: PlanRequest | None) -> tuple[Part, set[str]]:
     """Return the downloads of the plan's guests as `validate --downloads` lists them, and their names."""
-    from vgpu_cfg.cli.flows.files.downloads_flow import downloads_data, downloads_of
+    from vgpu_cfg.cli.flows.files.downloads_flow import downloads_of
+    from vgpu_cfg.cli.output.answers import downloads_data
     from vgpu_cfg.model.guests.downloads import is_public
 
     name, source = "downloads.json", "validate --downloads"

@@ -267,9 +267,13 @@ def plan(
     )
 
 
+def downloads_data(downloads: Iterable[Download]) -> list[Data]:
+    """Return downloads as JSON lists them."""
+    return [one.model_dump(mode="json") | {"is_pinned": one.is_pinned} for one in downloads]
+
+
 def validated(path: Path, desired: DesiredPlan, downloads: Sequence[Download] | None = None) -> Answer:
     """Report that a plan file is valid, its content, and its guests' downloads if they were listed."""
-    from vgpu_cfg.cli.flows.files.downloads_flow import downloads_data
     from vgpu_cfg.model.wording import counted
     from vgpu_cfg.render.data.format import FORMAT
     from vgpu_cfg.render.layout.lines import fold

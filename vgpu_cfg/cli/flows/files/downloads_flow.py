@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,17 +12,11 @@ from vgpu_cfg.planning.guests.specs import guest_specs, list_downloads
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan
-    from vgpu_cfg.render.data.format import Data
 
 
 def downloads_of(desired: DesiredPlan) -> tuple[Download, ...]:
     """List what staging would download for a plan file, whatever the guests have already."""
     return list_downloads(guest_specs(desired, {}), desired)
-
-
-def downloads_data(downloads: Iterable[Download]) -> list[Data]:
-    """Return downloads as JSON lists them."""
-    return [one.model_dump(mode="json") | {"is_pinned": one.is_pinned} for one in downloads]
 
 
 def pin(path: Path, desired: DesiredPlan) -> tuple[DesiredPlan, int]:
