@@ -28,6 +28,8 @@ def texts_of(tree: ast.AST) -> Iterator[str]:
                 yield " ".join(("govc", *map(text_of, words)))
             case ast.keyword(arg="govc", value=ast.Lambda(body=ast.Tuple(elts=words))):
                 yield " ".join(("govc", *map(text_of, words)))
+            case _:
+                pass
 
 
 def text_of(node: ast.expr) -> str:
@@ -36,7 +38,8 @@ def text_of(node: ast.expr) -> str:
             return str(value)
         case ast.JoinedStr(values=values):
             return "".join(map(text_of, values))
-    return "X"
+        case _:
+            return "X"
 
 
 def commands() -> dict[str, set[str]]:
