@@ -57,6 +57,8 @@ def renewed(words: Sequence[str]) -> list[str]:
 
 def notes(words: Sequence[str]) -> Iterator[str]:
     """Yield a line for each old word of a command line, with today's words."""
+    if not words:
+        return
     old = COMMANDS.get(words[0])
     if old is not None:
         now = " ".join(("vgpu-cfg", *old.now, *([old.argument] if old.argument else [])))
