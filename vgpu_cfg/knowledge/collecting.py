@@ -113,8 +113,8 @@ _BY_PROGRAM = (
         r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]",
         "text in another language",
         (
-            "set the vSphere Client (or the browser) to English and repeat the task: most messages are "
-            "known in English"
+            "set the vSphere Client (or the browser) to English and repeat the task: `explain` recognizes "
+            "most messages in English"
         ),
         "the fault's type (vim.fault.…) in the error stack or hostd.log: it is the same in every language",
     ),

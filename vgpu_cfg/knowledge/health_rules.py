@@ -95,7 +95,10 @@ RULES: tuple[HealthRule, ...] = (
         "uncorrectable GPU memory errors",
         _xids(48, 95, 140, 171, 172) | {"ecc"},
         Urgency.NOW,
-        (CORDON, "discard the results since then; reset the GPU, and check whether it repaired its memory"),
+        (
+            CORDON,
+            ("discard all results since the errors; reset the GPU, and check whether it repaired its memory"),
+        ),
         _MEMORY,
     ),
     HealthRule(

@@ -105,7 +105,7 @@ _ROWS: tuple[Failure, ...] = (
         _C.NO_WAY,
         "one worker cannot reach another over the training network",
         "documented",
-        "small packets do not get through either: wrong VLAN on a switch port, no link, or a wrong address",
+        "even small packets do not get through: wrong VLAN on a switch port, no link, or a wrong address",
         "check the VLAN on both switch ports; in the guests, check `ip neigh` and `ethtool` for the NIC",
     ),
     Failure(
@@ -507,7 +507,7 @@ _ROWS: tuple[Failure, ...] = (
         "a GPU has errors or is throttled",
         "documented",
         "training on it stops, returns wrong results, or delays all other workers",
-        "drain the host, and take the recovery action that the driver asks for, or reset the GPU, then "
+        "drain the host, and take the recovery action that the driver requests, or reset the GPU, then "
         "reboot; for throttling, check cooling and power; for failed rows, contact the vendor",
     ),
     Failure(

@@ -42,7 +42,7 @@ GUEST_ROWS = (
             ),
             "vgpu-cfg inventory --host HOST -v: GPU and NIC on the same NUMA node",
         ),
-        remedy="power-cycle the host; if that does not help, move the NIC next to the GPU",
+        remedy="power-cycle the host; if that does not help, move the NIC to a slot near the GPU",
         source="NVIDIA AI Enterprise 5.0 user guide, chapter 4: GPUDirect RDMA with ATS",
     ),
     FaultRow(
@@ -130,8 +130,8 @@ GUEST_ROWS = (
         sample="training hangs at hvd.init()",
         symptom="training hangs at hvd.init()",
         cause=(
-            "Horovod's workers cannot find each other: Horovod chose the docker0 interface, or SSH works in"
-            " one direction only"
+            "Horovod's workers cannot find each other: Horovod chose the docker0 interface, or SSH works "
+            "in only one direction"
         ),
         check=(
             "ip -br address in every guest: whether docker0 also has an address",
@@ -220,7 +220,7 @@ GUEST_ROWS = (
         "ssh-key-refused",
         (r"permission denied \(publickey",),
         sample="Permission denied (publickey,password).",
-        symptom="an SSH server accepts none of the client's keys",
+        symptom="an SSH server does not accept any of the client's keys",
         cause=(
             "the account does not have the public key: another account or key is used, cloud-init did not add"
             " it, or the home folder or authorized_keys is writable by others"

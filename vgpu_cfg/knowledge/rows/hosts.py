@@ -351,7 +351,7 @@ GPU_ROWS = (
             " supply"
         ),
         check=("lspci | grep ADDRESS on the host: the device at that address; the BMC log at the same time",),
-        remedy="give the address to the server vendor's support; reseat or replace the device",
+        remedy="report the address to the server vendor's support; reseat or replace the device",
         source="https://knowledge.broadcom.com/external/article/399748",
         words="PSOD purple screen NMI hardware",
     ),

@@ -405,7 +405,7 @@ POWER_ON_ROWS = (
         ),
         symptom="a DRS rule forbids this host",
         cause='a "must" rule restricts the VM to other hosts or separates it from VMs running on this host',
-        check=("Cluster > Configure > VM/Host Rules: the rules that name the VM or its group",),
+        check=("Cluster > Configure > VM/Host Rules: the rules that include the VM or its group",),
         remedy=(
             "choose a host that the rule allows, or change the rule (`apart` and `together` in a plan file"
             " create such rules)"
