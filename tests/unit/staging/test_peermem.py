@@ -105,7 +105,7 @@ def test_a_kernel_that_takes_no_peers_is_told(guest: Sandbox) -> None:
     ran = guest.run(guest.stage(PeermemModule()), "apply")
     assert ran.status == 1
     assert ran.why.startswith(
-        "this kernel's RDMA does not support peers: GPUDirect requires guest.ofed mlnx or doca"
+        "this kernel's RDMA stack does not support peer memory: GPUDirect requires guest.ofed mlnx or doca"
     )
     assert [line for line in guest.calls("dkms") if "build" in line] == []
 

@@ -261,7 +261,7 @@ def test_a_port_of_the_hosts_is_not_the_guests_to_set(port: Sandbox) -> None:
         (f"{CMA}/default_roce_tos", "104", "default_roce_tos has not 106"),
         (f"{CMA}/default_roce_mode", "IB/RoCE v1", "default_roce_mode has not RoCE v2"),
         ("/sys/class/net/ens192/ecn/roce_np/enable/3", "0", "enable/3 has not 1"),
-        ("/sys/class/net/ens192/mtu", "1500", "ens192 does not have the MTU 9000"),
+        ("/sys/class/net/ens192/mtu", "1500", "the MTU of ens192 is not 9000"),
         ("/proc/sys/net/ipv4/tcp_ecn", "0", "tcp_ecn is off"),
     ],
 )

@@ -84,7 +84,7 @@ def test_a_second_run_does_not_take_the_link_down_again(scene: Scene) -> None:
 def test_a_dscp_gets_one_priority_whatever_it_had(scene: Scene) -> None:
     scene.apply()
     scene.port.apps = [(DSCP, 5, 26), (DSCP, 3, 24), (DSCP, 6, 48)]
-    assert "does not put DSCP 26 on priority 3" in scene.check().why
+    assert "does not map DSCP 26 to priority 3" in scene.check().why
     assert scene.apply().status == 0
     assert scene.port.priority_of(26) == {3}
     assert scene.port.priority_of(48) == {6}

@@ -134,14 +134,14 @@ def test_a_script_that_is_missing_and_a_parameter_that_is_missing_fail(rig: Gues
     rig.up("a", guestinfo(user_data(files)))
     assert "01-containers.sh is not in the guest" in rig.why("containers")
     rig.up("b", guestinfo(user_data(bundle(module("containers", runtime="docker")))), number=2)
-    assert rig.why("containers", "b") == "the manifest does not say minimum_free_gib of containers"
+    assert rig.why("containers", "b") == "the manifest does not specify minimum_free_gib for containers"
 
 
 def test_a_secret_that_others_may_read_is_refused(rig: GuestRig) -> None:
     files = bundle(module("registry", ["pw"], server="nvcr.io", user="u", password="pw"), secrets={"pw": "x"})
     files[f"{FOLDER}/secrets/pw"] = ("x", 0o644)
     rig.up("a", guestinfo(user_data(files)))
-    assert rig.why("registry") == "/var/lib/vgpu-cfg/secrets/pw may be read by others"
+    assert rig.why("registry") == "/var/lib/vgpu-cfg/secrets/pw is readable by other users"
 
 
 TEMPLATE = """\
@@ -169,7 +169,7 @@ FAULTS: list[Any] = [
     ("", "unreachable: [nvcr.io]", [RUNTIME, module("image", **image())], {}, "nvcr.io cannot be reached"),
     ("", NGC, [RUNTIME, LOGIN], {"ngc": "old"},
      "the registry nvcr.io rejects the login: the token has expired"),
-    ("", NGC, [RUNTIME, LOGIN], {"ngc": "bad"}, "the registry nvcr.io refuses the login of oauthtoken"),
+    ("", NGC, [RUNTIME, LOGIN], {"ngc": "bad"}, "the registry nvcr.io rejects the login of oauthtoken"),
     ("", NGC, [RUNTIME, module("image", **image())], {},
      "the registry nvcr.io requires a login for nvidia/tensorflow:21.07-tf1-py3"),
     ("", "", [RUNTIME, module("image", **image(image="nvcr.io/nvidia/pytorch:24.01-py3"))], {},

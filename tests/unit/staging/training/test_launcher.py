@@ -163,7 +163,7 @@ def test_a_worker_without_settings_is_named(first: Sandbox) -> None:
     install(first)
     first.write("/opt/vgpu-cfg/nccl.env", SETTINGS.format(n=1))
     _, told, rest = train(first, "--check")
-    assert "hvd-02 has no /opt/vgpu-cfg/nccl.env, so NCCL searches there by itself" in rest
+    assert "hvd-02 has no /opt/vgpu-cfg/nccl.env, so NCCL uses its own detection there" in rest
     assert "hvd-01 has no" not in rest
     assert not [name for name in told if name.startswith("NCCL_")]
 
@@ -502,10 +502,10 @@ def test_mpi_needs_a_horovod_that_knows_it(first: Sandbox) -> None:
     [
         ([], "no command"),
         (["--np"], "--np needs a number"),
-        (["--np", "3", "x"], "--np 3 is more than the 2 slots"),
-        (["--np", "0", "x"], "--np needs a number from 1 to 2, not 0"),
+        (["--np", "3", "x"], "--np 3 exceeds the 2 slots"),
+        (["--np", "0", "x"], "--np must be a number from 1 to 2, not 0"),
         (["--np=1;reboot", "x"], "not 1;reboot"),
-        (["--gpus", "x"], "there is no option --gpus"),
+        (["--gpus", "x"], "unknown option --gpus"),
         (["--", "-x"], "a command cannot begin with a dash: -x"),
     ],
 )
@@ -522,7 +522,7 @@ def test_a_port_that_is_none_is_refused(first: Sandbox, port: str) -> None:
     install(first)
     status, _, rest = train(first, "python", MASTER_PORT=port)
     assert status == 2
-    assert f"MASTER_PORT needs a port from 1 to 65535, not {port}\n" in rest
+    assert f"MASTER_PORT must be a port from 1 to 65535, not {port}\n" in rest
 
 
 def test_a_port_is_passed_on(first: Sandbox) -> None:
@@ -598,7 +598,7 @@ def test_the_command_of_the_guest_goes_into_the_container(first: Sandbox) -> Non
     install(first, launcher(image=IMAGE), shared)
     outer = [f"{first.root}/usr/local/bin/train"]
     done = first.command(outer)
-    assert f"the image {IMAGE} is not here: sudo vgpu-cfg-stage image brings it" in done.stderr
+    assert f"the image {IMAGE} is not available: run sudo vgpu-cfg-stage image" in done.stderr
     first.write("/image", "")
     done = first.command(outer)
     assert (
@@ -766,7 +766,7 @@ def test_a_training_starts_again_where_it_failed(both: Sandbox) -> None:
     once = f"test $NODE_RANK = 1 || ! mkdir {both.root}/once 2>/dev/null || exit 9"
     status, _, rest = train(both, "sh", "-c", once)
     assert status == 0, rest
-    assert "it ended with status 9; restarting (1 of 1)" in rest
+    assert "it exited with status 9; restarting (1 of 1)" in rest
     assert "File exists" not in rest
 
 
@@ -781,7 +781,7 @@ def test_a_worker_that_is_gone_ends_the_training(both: Sandbox, by: str) -> None
     )
     status, _, rest = train(both, "--by", by, "cat", f"{both.root}/never")
     assert status == 255, rest
-    assert "hvd-02: the connection ended, and the training cannot go on" in rest
+    assert "hvd-02: the connection ended, and training cannot continue" in rest
 
 
 @pytest.mark.parametrize(("said", "status"), [("77", 77), ("-9", 137)])

@@ -107,7 +107,7 @@ def test_a_training_is_saved_stopped_and_goes_on_from_there(both: Sandbox) -> No
         assert (status, "already paused" in said) == (0, True)
         # Nobody starts another one in its place.
         status, _, said = train(both, "true")
-        assert (status, "a training is paused" in said) == (75, True)
+        assert (status, "a training job is paused" in said) == (75, True)
         status, _, said = train(both, "--resume")
         assert (status, "resumed: " in said) == (0, True), said
         running.await_starts(2)
@@ -123,7 +123,7 @@ def test_a_training_is_saved_stopped_and_goes_on_from_there(both: Sandbox) -> No
     ("hook", "words", "why"),
     [
         ("case $VGPU_CFG_ROOT in *2) echo no room >&2; exit 4 ;; esac", (), "with status 4: no room"),
-        ("exec sleep 100", ("--timeout", "1"), "it did not end within 1 seconds"),
+        ("exec sleep 100", ("--timeout", "1"), "it did not finish within 1 seconds"),
     ],
 )
 def test_a_training_that_cannot_save_goes_on(
@@ -132,7 +132,7 @@ def test_a_training_that_cannot_save_goes_on(
     with training(both) as running:
         status, said = running.pause(hook, *words)
         assert (status, "hvd-02 did not save: it" in said, why in said) == (1, True, True), said
-        assert "the training was not paused, and goes on" in said
+        assert "training was not paused and continues" in said
         assert running.process.poll() is None
         assert not paused(both).exists()
     assert running.process.returncode == 0
@@ -154,7 +154,7 @@ def test_one_that_ends_at_once_stays_paused(both: Sandbox) -> None:
         assert running.pause()[0] == 0
         (running.folder / "broken").touch()
         status, _, said = train(both, "--resume")
-        assert (status, "it ended at once, and stays paused" in said) == (1, True), said
+        assert (status, "it ended immediately and remains paused" in said) == (1, True), said
         (running.folder / "broken").unlink()
         assert train(both, "--resume")[0] == 0
 
@@ -183,7 +183,7 @@ def test_nothing_runs_and_nothing_is_done(both: Sandbox) -> None:
 
 def test_an_elastic_training_leaves_workers_out(both: Sandbox) -> None:
     status, _, said = train(both, "--without", "hvd-02", "--dry-run", "true")
-    assert (status, "--without is for an elastic training" in said) == (1, True)
+    assert (status, "--without requires elastic training" in said) == (1, True)
     install(both, launcher(framework="torchrun", elastic=(1, 2)))
     status, _, said = train(both, "--without", "hvd-02", "--dry-run", "true")
     assert (status, "1 processes on 1 workers" in said) == (0, True), said
@@ -193,10 +193,10 @@ def test_an_elastic_training_leaves_workers_out(both: Sandbox) -> None:
     ("words", "said"),
     [
         (["--pause"], "no command"),
-        (["--resume", "true"], "--resume takes no command"),
-        (["--pause", "--timeout", "0", "true"], "--timeout needs a number of seconds, not 0"),
-        (["--pause", "--timeout"], "--timeout needs a number of seconds"),
-        (["--without"], "--without needs names of workers"),
+        (["--resume", "true"], "--resume does not accept a command"),
+        (["--pause", "--timeout", "0", "true"], "--timeout must be a number of seconds, not 0"),
+        (["--pause", "--timeout"], "--timeout must be followed by a number of seconds"),
+        (["--without"], "--without requires worker names: a,b"),
     ],
 )
 def test_wrong_words_of_a_pause(both: Sandbox, words: list[str], said: str) -> None:

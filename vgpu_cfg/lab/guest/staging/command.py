@@ -155,7 +155,7 @@ def advance(lab: Simulation, vm: VirtualMachine) -> int | None:
                     _next(staging, step, word, why)
                     continue
                 if step.state == "reboot":
-                    raise ModuleFailedError("it asks for another restart")
+                    raise ModuleFailedError("it requests another restart")
                 staging.due = now + lab.clock.scaled(module.seconds(work) * lab.task_seconds)
                 lab.state.waking[vm.moid] = staging.due
                 _tell(lab, vm, "running")

@@ -251,7 +251,8 @@ def load_peermem(work: Work) -> WorkResult:
         raise ModuleFailedError("nvidia-peermem does not load, and NVIDIA's driver is not loaded either")
     if guest.ofed not in FULL_STACKS and not guest.os.startswith("ubuntu"):
         raise ModuleFailedError(
-            "this kernel's RDMA does not support peers: GPUDirect requires guest.ofed mlnx or doca"
+            "this kernel's RDMA stack does not support peer memory: GPUDirect requires guest.ofed mlnx or "
+            "doca"
         )
     guest.peermem = True
     return DONE

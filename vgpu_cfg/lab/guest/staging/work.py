@@ -69,7 +69,7 @@ class Work:
     def value(self, name: str) -> Any:
         """Return a parameter. Raises ModuleFailedError where the manifest lacks it."""
         if name not in self.parameters:
-            raise ModuleFailedError(f"the manifest does not say {name} of {self.kind}")
+            raise ModuleFailedError(f"the manifest does not specify {name} for {self.kind}")
         return self.parameters[name]
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ class Work:
         found = self.secret_files()
         for path, file in found.items():
             if file.mode & NOT_FOR_OTHERS:
-                raise ModuleFailedError(f"{path} may be read by others")
+                raise ModuleFailedError(f"{path} is readable by other users")
         named = [file for path, file in found.items() if posixpath.basename(path) == name]
         chosen = named or list(found.values())
         return chosen[0].content.strip() if chosen else None
@@ -273,7 +273,7 @@ def log_in(work: Work, server: str, user: str, password: str) -> None:
     if password in registry.expired:
         raise ModuleFailedError(f"the registry {server} rejects the login: the token has expired")
     if registry.password and (user, password) != (registry.user, registry.password):
-        raise ModuleFailedError(f"the registry {server} refuses the login of {user}")
+        raise ModuleFailedError(f"the registry {server} rejects the login of {user}")
 
 
 def find_image(work: Work, image: str) -> ImagePart:

@@ -50,12 +50,14 @@ def pause(session: Session, arguments: Sequence[str]) -> Result:
     for name, vm in found:
         answer = fault_of(guest_of(vm), "checkpoint")
         if answer == "fails":
-            return fail(f"train: {name} did not save: it ended with status 1", _GOES_ON)
+            return fail(f"train: {name} did not save: it exited with status 1", _GOES_ON)
         if answer:
             seconds = float(arguments[arguments.index("--timeout") + 1])
             clock = session.lab.clock
             clock.wait(clock.now() + clock.scaled(seconds), session.lab.changed)
-            return fail(f"train: {name} did not save: it did not end within {seconds:.0f} seconds", _GOES_ON)
+            return fail(
+                f"train: {name} did not save: it did not finish within {seconds:.0f} seconds", _GOES_ON
+            )
     now = session.lab.clock.now()
     files.write(session.guest, PAUSED, json.dumps(work).encode(), now=now, parents=True)
     for _, vm in found:
@@ -63,7 +65,7 @@ def pause(session: Session, arguments: Sequence[str]) -> Result:
     return Result(err=b"train: paused on a checkpoint\n")
 
 
-_GOES_ON = "train: the training was not paused, and goes on"
+_GOES_ON = "train: training was not paused and continues"
 
 
 def resume(session: Session, arguments: Sequence[str]) -> Result:
@@ -257,7 +259,7 @@ def bus_bandwidth_of(session: Session) -> BusBandwidth | str:
     """Return what an allreduce over the launcher's workers reaches, or why there is none."""
     hosts = session.guest.files.get("/opt/vgpu-cfg/hostfile")
     if hosts is None:
-        return "there is no host file"
+        return "no host file found"
     names = [line.split()[0].partition(":")[0] for line in hosts.content.splitlines() if line.strip()]
     ends: list[Endpoint] = []
     for name in names:

@@ -39,7 +39,7 @@ def options(arguments: Sequence[str]) -> tuple[set[str], list[str]]:
 def ulimit(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     """Show how much memory may be locked: the only limit that clients ask about."""
     if list(arguments) != ["-l"]:
-        return fail("sh: ulimit: the lab's guests know -l only", status=WRONG_USE)
+        return fail("sh: ulimit: the lab's guests support only -l", status=WRONG_USE)
     return out(fault_of(session.guest, "memlock") or "unlimited")
 
 

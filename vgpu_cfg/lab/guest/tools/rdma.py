@@ -271,7 +271,7 @@ def dcb(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
         case [kind, *_] if kind not in ("pfc", "app", "ets", "buffer", "dcbx"):
             return fail(f'Object "{kind}" is unknown', status=1)
         case _:
-            return fail("the lab's dcb shows a port, and sets none", status=1)
+            return fail("the lab's dcb can show a port but not change it", status=1)
     nic = find_nic(nics_of_guest(session.lab.state, session.vm), name=name)
     if nic is None:
         return fail("Attribute read: No such device", status=1)

@@ -118,7 +118,7 @@ def stage(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 def command(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     """Show the place of a program: `command -v NAME`."""
     if len(arguments) != 2 or arguments[0] != "-v":
-        return base.fail("sh: command: the lab's guests know -v only", status=base.WRONG_USE)
+        return base.fail("sh: command: the lab's guests support only -v", status=base.WRONG_USE)
     known = find(session, arguments[1])
     if known is None or _is_absent(session, arguments[1]):
         return Result(127)
