@@ -147,9 +147,9 @@ def test_what_differs_anywhere_differs(contexts: CommandLine) -> None:
         (["inventory", "--html", "page.html"], "requires a single vCenter; specify one context"),
         (["inventory", "--gpus", "--watch"], "terminal"),
         (["inventory", "--compare", "old.json"], "requires a single vCenter; specify one context"),
-        (["inventory", "--server", "lab:bare"], "omit it when --context names several"),
-        (["inventory", "--thumbprint", "aa"], "omit it when --context names several"),
-        (["inventory", "--from", "old.json"], "omit it when --context names several"),
+        (["inventory", "--server", "lab:bare"], "omit it when --context selects several"),
+        (["inventory", "--thumbprint", "aa"], "omit it when --context selects several"),
+        (["inventory", "--from", "old.json"], "omit it when --context selects several"),
         (
             ["fit", "grid_a100-10c", "--add", "1 x esx-a100-01"],
             "requires a single vCenter; specify one context",

@@ -44,10 +44,8 @@ def test_the_plans_own_commands_name_the_host_and_the_way_back(
 ) -> None:
     ran = left(*words, "plan.yaml", ESXI_PW="x")
     assert WORDS in ran.told
-    assert (
-        "to return the host to use, run `vgpu-cfg uncordon host:e3.lab --restore --server=lab:estate.yaml`"
-        in ran.told
-    )
+    back = "to return the host to service, run `vgpu-cfg uncordon host:e3.lab --restore"
+    assert f"{back} --server=lab:estate.yaml`" in ran.told
 
 
 @pytest.mark.parametrize("words", [("plan",), ("status",)])

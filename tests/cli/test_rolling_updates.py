@@ -90,7 +90,7 @@ def test_a_training_that_cannot_save_continues(vgpu_cfg: CommandLine, answer: st
     trained(vgpu_cfg)
     planted(vgpu_cfg, "w-02", "checkpoint", answer)
     ran = vgpu_cfg("apply", "p.yaml", "--yes")
-    assert (ran.code, "the training was not paused" in ran.told) == (6, True), ran.told
+    assert (ran.code, "training was not paused" in ran.told) == (6, True), ran.told
     assert running(vgpu_cfg) == ["w-01", "w-02"]
     planted(vgpu_cfg, "w-02", "checkpoint", "")
     vgpu_cfg.done("apply", "p.yaml", "--yes")

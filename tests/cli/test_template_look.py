@@ -96,7 +96,7 @@ def test_a_guest_that_is_silent_is_told_by_what_vcenter_says(
     ("words", "said"),
     [
         (("--template", "nothing*", "--yes"), "no VM in the plan uses nothing* as its template"),
-        (("--template", "whole", "--yes", "--output", "json"), "--template supports text only"),
+        (("--template", "whole", "--yes", "--output", "json"), "--template supports only text"),
         (("--template", "nothing*", "--dry-run"), "no VM in the plan uses nothing* as its template"),
         (("--yes",), "--yes: requires --template"),
         (("--dry-run",), "--dry-run: requires --template"),

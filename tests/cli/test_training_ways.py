@@ -41,7 +41,7 @@ def test_virtual_functions_are_cut_marked_and_given_to_workers(vgpu_cfg: Command
     plan = vgpu_cfg.write("plan.yaml", on_the_switch(nic, FUNCTIONS))
     planned = vgpu_cfg.done("plan", plan, **SECRETS)
     # The driver's own settings were asked for, since the VMs need them: nobody writes them down.
-    assert "PFC and trust of nmlx5_core" in planned.told
+    assert "nmlx5_core PFC and trust mode" in planned.told
     vgpu_cfg.done("apply", plan, "--yes", **SECRETS)
     before = vgpu_cfg.look(RDMA_ESTATE).tasks
     vgpu_cfg.done("apply", plan, "--yes", **SECRETS)

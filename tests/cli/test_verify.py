@@ -599,7 +599,7 @@ def test_a_second_watch_on_this_machine_waits_its_turn(trained: CommandLine) -> 
     [
         (["--every", "60"], "requires --watch"),
         (["--metrics", "a.prom"], "requires --watch"),
-        (["--watch", "--output", "junit"], "supports text and json only"),
+        (["--watch", "--output", "junit"], "supports only text and json"),
     ],
 )
 def test_options_of_a_watch_that_go_together(vgpu_cfg: CommandLine, words: list[str], told: str) -> None:

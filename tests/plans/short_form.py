@@ -72,7 +72,7 @@ _ORDINARY_EDITS: Mapping[type, Mapping[str, str]] = {
     },
     ReconfigureVm: {"owner_mark": r"-> demo\* \(with its NICs and GPUs\)"},
     PowerOnVm: {"power": r"off -> on\*?"},
-    PowerOffVm: {"power": "on -> off, to apply the changes"},
+    PowerOffVm: {"power": "on -> powered off to apply the changes"},
     StageGuest: {
         "host-name": "-> host name .*",
         "users": r"-> users vgpu-cfg\*",

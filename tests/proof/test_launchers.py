@@ -126,7 +126,7 @@ def test_a_job_of_mpirun_is_started_again(guests: Guests) -> None:
     done = guests.launch("mpi", FAILS_AT_FIRST)
     with_launcher(guests)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "it ended with status 3; restarting (1 of 1)" in done.stderr
+    assert "it exited with status 3; restarting (1 of 1)" in done.stderr
 
 
 @pytest.mark.usefixtures("torch")

@@ -339,7 +339,7 @@ HOST_OPTIONS = Need(
 HOST_SERVICES = Need("Services, including SSH; firewall rulesets", ("Host.Config.NetService",), Place.HOST)
 OPEN_SHELL = Need(
     "If `access` allows it, a host's SSH service is started to read settings visible only in its shell, "
-    "then stopped; the host is marked meanwhile",
+    "then stopped; the host is marked in the meantime",
     ("Host.Config.NetService", "Global.SetCustomField"),
     Place.HOST,
 )

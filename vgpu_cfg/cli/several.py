@@ -247,7 +247,7 @@ def _refuse_what_is_one_servers(flags: ConnectionFlags) -> None:
     for option, value in said.items():
         if value is not None:
             raise typer.BadParameter(
-                "applies to a single vCenter; omit it when --context names several", param_hint=option
+                "applies to a single vCenter; omit it when --context selects several", param_hint=option
             )
 
 

@@ -97,7 +97,7 @@ def _source(bench: Bench) -> Verdicts:
         yield verdict_on("clone-keeps-hardware-version", told, is_so=asked == has)
     creator = things.creator(vm.moid)
     is_so = creator.casefold() == things.account.casefold()
-    yield verdict_on("creation-events-name-the-creator", creator or "no event names one", is_so=is_so)
+    yield verdict_on("creation-events-name-the-creator", creator or "no event lists one", is_so=is_so)
 
 
 def _tags(bench: Bench) -> Verdicts:

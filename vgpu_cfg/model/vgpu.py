@@ -110,7 +110,7 @@ class VgpuProfile(Frozen):
         return self.name
 
 
-NAMES_NO_BOARD = " does not name a board"
+NAMES_NO_BOARD = " does not include a board"
 """The end of the complaint about a size without a board."""
 
 

@@ -55,7 +55,7 @@ def test_the_label_leaves_out_prefix_and_slices() -> None:
         ("", "it must begin with 'grid_' or 'nvidia_'"),
         ("a100-40c", "it must begin with 'grid_' or 'nvidia_'"),
         ("A100-40C", "it must begin with 'grid_' or 'nvidia_'"),
-        ("10c", "does not name a board\nuse 10GiB for any board"),
+        ("10c", "does not include a board\nuse 10GiB for any board"),
         ("3g.20gb", "or a name that `vgpu-cfg fit 3g.20gb --server ADDRESS` lists"),
         ("40GB", "use 40GiB for any board"),
         ("GRID A100-40C", "is spelled 'grid_a100-40c'"),

@@ -152,7 +152,7 @@ def test_a_vm_that_cannot_read_its_hosts_pcie_is_sound() -> None:
 @pytest.mark.parametrize("action", ["Reset", "Reboot", "Drain P2P", "Drain and Reset", "GPU_RESET"])
 def test_whatever_the_driver_asks_for_is_told(action: str) -> None:
     text = SOUND.replace("    PCI\n", f"    GPU Recovery Action : {action}\n    PCI\n")
-    assert parse_health(text)[0].troubles == (f"the driver asks for recovery: {action}",)
+    assert parse_health(text)[0].troubles == (f"the driver requests a recovery action: {action}",)
     assert parse_health(text.replace(f": {action}", ": None"))[0].troubles == ()
 
 
@@ -174,7 +174,7 @@ def test_broken_gpus_of_two_drivers() -> None:
     sound, ill = parse_health(printed("health-580-unhealthy-fabric.txt"))
     assert sound.troubles == ()
     assert ill.troubles == (
-        "the driver asks for recovery: Drain and Reset",
+        "the driver requests a recovery action: Drain and Reset",
         "GPU requires reset "
         "(ECC Errors/Channel Repair Pending, ECC Errors/TPC Repair Pending, Remapped Rows)",
         "NVSwitch fabric: Summary Unhealthy",

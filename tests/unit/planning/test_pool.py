@@ -204,7 +204,7 @@ def links(board: str, profile: str, sizes: list[int], count: int, vms: dict[str,
 
 def test_the_free_half_of_a_pair_has_lost_its_peer() -> None:
     pair = ("A100", "grid_a100-40c", [2], 2)
-    assert links(*pair, {"a": runs("grid_a100-40c")}) == [[], [f"NVLink peer {A} is used on its own by a"]]
+    assert links(*pair, {"a": runs("grid_a100-40c")}) == [[], [f"NVLink peer {A} is used individually by a"]]
     assert links(*pair, {"a": runs("grid_a100-40c", "grid_a100-40c", on=[A, B])}) == [[], []]
     assert links(*pair, {}) == [[], []]
 

@@ -173,7 +173,7 @@ def everything() -> Plan:
         PowerOffVm(
             id="power off hvd-03",
             subject=vm_subject("hvd-03"),
-            edits=(Edit(key="power", before="on", after="off, to apply the changes"),),
+            edits=(Edit(key="power", before="on", after="powered off to apply the changes"),),
             vm=shop,
             impact=Impact.POWER_CYCLE,
         ),

@@ -285,7 +285,7 @@ def replace_nic(nic: GuestNic) -> GuestNic:
 
 
 PLANTS: tuple[Plant, ...] = (
-    Plant("both ports negotiated 25 Gb/s only", cases._trained_down, "port", "VG700"),
+    Plant("both ports negotiated only 25 Gb/s", cases._trained_down, "port", "VG700"),
     Plant(
         "the NIC's PCIe link has 4 of 16 lanes",
         _said("hvd-01", *LINK, by=PCIE.replace(":16\n", ":4\n", 1)),
@@ -304,7 +304,7 @@ PLANTS: tuple[Plant, ...] = (
         "pcie",
         "VG701",
     ),
-    Plant("the return direction reaches 20 Gb/s only", _one_way, "bandwidth", "VG676"),
+    Plant("the return direction reaches only 20 Gb/s", _one_way, "bandwidth", "VG676"),
     Plant(
         "GPU memory reaches half of the line rate because ATS is off",
         cases._half_from_gpu,
@@ -362,13 +362,13 @@ PLANTS: tuple[Plant, ...] = (
         "VG704",
     ),
     Plant(
-        "workers have different drivers of one branch",
+        "workers have different driver versions from the same branch",
         _query("580.95.05", "580.65.06", "hvd-02"),
         "same-driver",
         "VG705",
     ),
     Plant(
-        "a guest's driver is of a branch that its host does not support",
+        "a guest's driver is from a branch that its host does not support",
         _query("580.95.05", "535.183.01"),
         "driver",
         "VG660",
@@ -399,7 +399,7 @@ PLANTS: tuple[Plant, ...] = (
         "VG707",
     ),
     Plant(
-        "the server of the shared folder is gone, and access hangs",
+        "the shared folder's server is down, and access hangs",
         _said(
             "hvd-02",
             *("timeout", "--kill-after=5", "30", "ls", "/srv/training/"),
@@ -446,7 +446,7 @@ PLANTS: tuple[Plant, ...] = (
     Plant("five percent less bandwidth than the baseline", cases._slower_than_before, "bandwidth", "VG709"),
     Plant("NCCL does not report its transport", _training(PROBE), "allreduce", "VG703"),
     Plant(
-        "NCCL uses TCP, at any speed",
+        "NCCL uses TCP, regardless of speed",
         _training(VIA.replace("NET/IB/0/GDRDMA", "NET/Socket/0") + PROBE),
         "allreduce",
         "VG703",
@@ -476,7 +476,7 @@ PLANTS: tuple[Plant, ...] = (
         "VG678",
     ),
     Plant(
-        "one of two ranks took part",
+        "only one of two ranks participated",
         _training(VIA + PROBE.replace('"ranks": 2', '"ranks": 1')),
         "allreduce",
         "VG678",
@@ -493,15 +493,15 @@ PLANTS: tuple[Plant, ...] = (
         "gpu-health",
         "VG710",
     ),
-    Plant("remapped rows wait for a reset", cases._pending_rows, "gpu-health", "VG710"),
+    Plant("remapped rows are pending a reset", cases._pending_rows, "gpu-health", "VG710"),
     Plant(
-        "a power brake slows the GPU down",
+        "the GPU is throttled by a power brake",
         _whole("HW Power Brake Slowdown", "            HW Power Brake Slowdown : Active"),
         "gpu-health",
         "VG710",
     ),
     Plant(
-        "high temperature slows the GPU down",
+        "the GPU is throttled because of high temperature",
         _whole("SW Thermal Slowdown", "        SW Thermal Slowdown : Active"),
         "gpu-health",
         "VG710",
@@ -550,13 +550,13 @@ PLANTS: tuple[Plant, ...] = (
         "VG712",
     ),
     Plant(
-        "the worker can lock 64 KiB only",
+        "the worker can lock only 64 KiB of memory",
         _said("hvd-02", *IN_WORKER, "sh", "-c", "ulimit -l", by="64\n"),
         "worker-limits",
         "VG713",
     ),
     Plant(
-        "the worker has docker's default 64 MiB of /dev/shm",
+        "the worker has Docker's default of 64 MiB for /dev/shm",
         _said("hvd-02", *IN_WORKER, "df", "-Pk", "/dev/shm", by=SMALL_SHM),
         "worker-limits",
         "VG713",
@@ -599,7 +599,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     Plant("two machines have the same address", _one_address, "addresses", "VG714"),
     Plant(
-        "the mesh's host key belongs to an earlier machine",
+        "the mesh's host key belongs to a previous machine",
         _said("hvd-01", "ssh", by=failing("Host key verification failed.", 255)),
         "ssh",
         "VG674",
@@ -624,14 +624,17 @@ PLANTS: tuple[Plant, ...] = (
     Plant("nvidia-peermem is missing on one worker", cases._no_peermem, "peermem", "VG668"),
     Plant("ATS is off in one NIC", cases._ats_off, "ats", "VG669"),
     Plant(
-        "PFC protects nothing",
+        "PFC protects no priority",
         _said("hvd-01", "mlnx_qos", "-i", "ens192", by=printed("mlnx-qos-pcp-nothing-protected.txt")),
         "roce",
         "VG667",
     ),
     Plant("the guest has a NIC that was not planned", _planned_nic_of_another, "nics", "VG664"),
     Plant(
-        "two GPUs that should be peers are connected by PCIe", cases._two_peers_over_pcie, "nvlink", "VG663"
+        "two GPUs that should be peers are connected only by PCIe",
+        cases._two_peers_over_pcie,
+        "nvlink",
+        "VG663",
     ),
     Plant("one NVLink of three is down", cases._lanes_down, "nvlink", "VG716"),
     Plant(
@@ -649,19 +652,19 @@ PLANTS: tuple[Plant, ...] = (
         "VG702",
     ),
     Plant(
-        "a GPU waits for the NVSwitch fabric",
+        "a GPU is waiting for the NVSwitch fabric",
         _whole("Performance State", "    Fabric\n        State : In Progress\n    Performance State : P0"),
         "gpu-health",
         "VG710",
     ),
     Plant(
-        "the GID of RoCE v2 has moved since NCCL's settings were computed",
+        "the RoCE v2 GID has a different index than when NCCL's settings were computed",
         _said("hvd-02", "cat", SETTINGS, by=NCCL_SETTINGS.replace("GID_INDEX=3", "GID_INDEX=1")),
         "nccl",
         "VG687",
     ),
     Plant(
-        "NCCL's settings name a device that was renamed",
+        "NCCL's settings refer to a device that was renamed",
         _said("hvd-01", "cat", SETTINGS, by=NCCL_SETTINGS.replace("mlx5_0", "mlx5_2")),
         "nccl",
         "VG687",
@@ -673,7 +676,7 @@ PLANTS: tuple[Plant, ...] = (
         "VG687",
     ),
     Plant(
-        "NCCL's settings name a topology file that is missing",
+        "NCCL's settings refer to a missing topology file",
         _said("hvd-01", "cat", SETTINGS, by=f"{NCCL_SETTINGS}export NCCL_TOPO_FILE=/opt/vgpu-cfg/gone.xml\n"),
         "nccl",
         "VG687",
@@ -705,7 +708,7 @@ PLANTS: tuple[Plant, ...] = (
         "gpu-memory",
         "VG693",
     ),
-    Plant("a VM of another tenant shares the GPU", _tenant, "tenants", "VG693"),
+    Plant("another tenant's VM shares the GPU", _tenant, "tenants", "VG693"),
     Plant(
         "ECC is off on one worker",
         _with_ecc,
@@ -713,7 +716,7 @@ PLANTS: tuple[Plant, ...] = (
         "VG692",
     ),
     Plant(
-        "a cable damages packets",
+        "a cable corrupts packets",
         _rises("rx_pcs_symbol_err_phy", 12),
         "congestion",
         "VG691",
@@ -752,7 +755,7 @@ PLANTS: tuple[Plant, ...] = (
     Plant("the network has only IPv6", _only_ipv6, "nics", "VG664"),
     Plant("the data center driver is in a vGPU guest", _wrong_package, "driver", "VG659"),
     Plant(
-        "the training's own variables turn RDMA off",
+        "the environment of the training job turns RDMA off",
         _said("hvd-01", "grep", "-HsE", by="/opt/vgpu-cfg/training.env:export NCCL_IB_DISABLE='1'\n"),
         "nccl",
         "VG687",
@@ -770,12 +773,12 @@ PLANTS: tuple[Plant, ...] = (
         "VG714",
     ),
     Plant(
-        "a NIC gave its pauses up after a pause storm",
+        "a NIC stopped sending pauses after a pause storm",
         _rises("tx_pause_storm_error_events", 2),
         "congestion",
         "VG689",
     ),
-    Plant("PCIe holds up a NIC", _stalled, "bandwidth", "VG676"),
+    Plant("a slow PCIe link delays a NIC", _stalled, "bandwidth", "VG676"),
     Plant(
         "the NVSwitch fabric is complete but unhealthy",
         _whole(
@@ -787,13 +790,13 @@ PLANTS: tuple[Plant, ...] = (
         "VG710",
     ),
     Plant(
-        "the driver asks for a reset of the GPU",
+        "the driver requests a GPU reset",
         _whole("Performance State", "    GPU Recovery Action : Reset\n    Performance State : P0"),
         "gpu-health",
         "VG710",
     ),
     Plant(
-        "an error text in place of a counter of GPU memory",
+        "an error message instead of a GPU memory counter",
         _whole("DRAM Uncorrectable", "            DRAM Uncorrectable : Unknown Error"),
         "gpu-health",
         "VG710",

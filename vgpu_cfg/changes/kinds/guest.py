@@ -324,9 +324,9 @@ class PauseTraining(_OfTraining):
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         return (
             Part(
-                what=f"Log in to {self.vm.name} as root and pause the training with "
-                f"`{command(TRAIN, *self.words)}`. If a worker cannot save, the training continues; then do "
-                "not change the workers.",
+                what=f"Log in to {self.vm.name} as root and pause training with "
+                f"`{command(TRAIN, *self.words)}`. If a worker cannot save, training continues; in "
+                "that case, do not change the workers.",
                 expected='"paused on a checkpoint", or "no training is running"',
                 undo=(f"run `{TRAIN} --resume` in {self.vm.name}",),
             ),
@@ -359,7 +359,7 @@ class ResumeTraining(_OfTraining):
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         return (
             Part(
-                what=f"Log in to {self.vm.name} as root and resume the training with "
+                what=f"Log in to {self.vm.name} as root and resume training with "
                 f"`{command(TRAIN, *self.words)}`. It waits up to 10 min for workers that are starting.",
                 why="it is also resumed if a change to a worker failed; if it cannot start, it stays paused"
                 if self.after

@@ -110,7 +110,8 @@ def _turn(others: tuple[str, ...]) -> str:
     if not others:
         return ""
     return (
-        f" Not together with {fold_names(others)}: start one VM at a time, and check which GPU each one got. "
+        f" Do not start it together with {fold_names(others)}: start one VM at a time, and check which GPU "
+        f"each one got. "
         "Start a VM of a given size only if that size still needs an idle GPU, or if all sizes "
         "have their GPUs; `vgpu-cfg apply` determines this automatically."
     )

@@ -101,7 +101,7 @@ def inventory(
         typer.Option(
             "--hours",
             metavar="WHEN",
-            help="Report the GPU-hours that VMs used since then: 7d, 12h, 2w or 2026-11-01.",
+            help="Report the GPU-hours that VMs have used since this time: 7d, 12h, 2w or 2026-11-01.",
         ),
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="With --hours: print comma-separated values.")] = False,

@@ -66,7 +66,10 @@ def upgrade(
         ),
     ] = "",
     max_down: Annotated[
-        int, typer.Option("--max-hosts-down", min=1, help="How many hosts of a cluster may be down at once.")
+        int,
+        typer.Option(
+            "--max-hosts-down", min=1, help="Maximum number of hosts per cluster that may be down at once."
+        ),
     ] = 1,
     depots: Annotated[
         list[str] | None,

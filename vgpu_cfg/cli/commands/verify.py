@@ -230,7 +230,7 @@ def _watch(
     from vgpu_cfg.render.views.verification import needs_action, sentence
 
     if output is ReportFormat.JUNIT:
-        raise typer.BadParameter("--watch supports text and json only", param_hint="--output")
+        raise typer.BadParameter("--watch supports only text and json", param_hint="--output")
     if metrics is not None:
         refuse_unwritable(metrics, "--metrics")
     code = 0
@@ -320,7 +320,7 @@ def _show_target(
     if not (number.isascii() and number.isdecimal() and len(number) == _BRANCH_DIGITS):
         raise typer.BadParameter(f"{branch!r} is not a branch such as R595", param_hint="--target-branch")
     if output is ReportFormat.JUNIT:
-        raise typer.BadParameter("--target-branch supports text and json only", param_hint="--output")
+        raise typer.BadParameter("--target-branch supports only text and json", param_hint="--output")
     if report is not None:
         refuse_unwritable(report, "--report")
     found = plan_branch(request, connection, number, vms=vms, hosts=hosts)
@@ -358,7 +358,7 @@ def _show_templates(
     from vgpu_cfg.render.text.estate.templates import render_template_looks
 
     if output is not ReportFormat.TEXT:
-        raise typer.BadParameter("--template supports text only", param_hint="--output")
+        raise typer.BadParameter("--template supports only text", param_hint="--output")
     how = ApplyOptions(path=path, yes=yes, parallel=1, per_host=1, output=OutputFormat.TEXT, options=options)
     if dry_run:
         show_clones(request, options.connection, globs, how)

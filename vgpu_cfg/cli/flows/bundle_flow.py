@@ -36,7 +36,7 @@ KERNEL_LOG = "/var/log/vmkernel.log"
 _NO_LINES = 1
 """The status of grep if no line matches."""
 _SERIAL = re.compile(r"^\s*((?:Serial Number|GPU UUID|VBIOS Version)\s*:\s*(?!N/A)\S.*)$", re.MULTILINE)
-_NO_PLAN = "no plan file with the host's access was given; add --plan"
+_NO_PLAN = "no plan file with access to the host was specified; add --plan"
 
 
 @dataclass(frozen=True, slots=True)

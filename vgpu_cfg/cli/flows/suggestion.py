@@ -127,7 +127,9 @@ def write_suggestion(path: Path, found: Suggestion | None, plan_path: Path) -> b
     from vgpu_cfg.plan_loading.side_files import id_file_of, read_id_file, write_id_file
 
     if path.exists() and path.resolve() == plan_path.resolve():
-        raise typer.BadParameter("this is the plan file itself; specify another file", param_hint="--suggest")
+        raise typer.BadParameter(
+            "this is the original plan file; specify another file", param_hint="--suggest"
+        )
     chosen = next((fix for fix in found.fixes if fix.text), None) if found is not None else None
     if chosen is None:
         return False

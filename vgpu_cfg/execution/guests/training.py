@@ -53,7 +53,7 @@ class _Asked(InGuest):
             if self._pauses:
                 yield from self._mark("")
             raise NotConfirmed(
-                f"{self._spec.vm}: the training was not {'paused' if self._pauses else 'resumed'}: {said}",
+                f"{self._spec.vm}: training was not {'paused' if self._pauses else 'resumed'}: {said}",
                 subject=self._spec.vm,
                 remedy=f"for details, see {ANSWER_FILE} in the guest; then {PLAN_AGAIN}",
             )
@@ -82,7 +82,7 @@ class _Asked(InGuest):
                 return int(status), said[-1] if said else "no reason given"
             if self._run.now() >= self._deadline:
                 raise NotConfirmed(
-                    f"{self._spec.vm}: `train` did not answer in time",
+                    f"{self._spec.vm}: `train` did not respond in time",
                     subject=self._spec.vm,
                     remedy=f"check `train --status` in the guest; then {PLAN_AGAIN}",
                 )

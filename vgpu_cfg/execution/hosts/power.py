@@ -92,8 +92,8 @@ def _await_off(ref: HostRef, power: ServerPower, hosts: HostSession) -> Waiting[
     while not power.is_off():
         if hosts.run.now() >= deadline:
             raise NotConfirmed(
-                f"according to its BMC, {ref.name} is not off {_minutes(hosts)} after the shutdown request; "
-                "it remains in maintenance mode",
+                f"according to its BMC, {ref.name} is not off {_minutes(hosts)} after the shutdown "
+                f"request, so it remains in maintenance mode",
                 subject=ref.name,
                 remedy="check its console; then " + PLAN_AGAIN,
             )
@@ -122,8 +122,8 @@ def shut_down_host(change: ShutDownHost, hosts: HostSession) -> Step:
         if hosts.run.now() >= deadline:
             hosts.shells.stays_up(ref.moid)
             raise NotConfirmed(
-                f"{ref.name} still responds {_minutes(hosts)} after the shutdown request; it remains in "
-                "maintenance mode",
+                f"{ref.name} still responds {_minutes(hosts)} after the shutdown request, so it remains in "
+                f"maintenance mode",
                 subject=ref.name,
                 remedy="check its console; then " + PLAN_AGAIN,
             )
@@ -204,8 +204,8 @@ def _await_boot(
             if view is not None:
                 hosts.shells.stays_up(ref.moid)
             raise NotConfirmed(
-                f"{ref.name} is not back {_minutes(hosts)} after the reboot started; it remains in "
-                "maintenance mode",
+                f"{ref.name} is not back {_minutes(hosts)} after the reboot started, so it remains in "
+                f"maintenance mode",
                 subject=ref.name,
                 remedy="check its console; when it is back, " + PLAN_AGAIN,
             )

@@ -101,8 +101,8 @@ def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSessio
         nodes = _as_wide_as(pin, seen)
         yield from _set_affinity(vm, nodes, session)
     raise NotConfirmed(
-        f"{vm.name} was assigned GPUs on a NUMA node outside its affinity {pin.attempts} times; it is off, "
-        f"with affinity {_node_list(nodes)}",
+        f"{vm.name} was assigned GPUs on a NUMA node outside its affinity {pin.attempts} times, so it was "
+        f"powered off with affinity {_node_list(nodes)}",
         subject=vm.name,
         remedy="run the same command again to retry, or set `numa: off` for this VM",
     )

@@ -47,7 +47,7 @@ RdmaStack = Literal["none", "inbox", "mlnx", "doca"]
 
 WORDS = {
     "boot": "systemd units that do not start at boot",
-    "checkpoint": "the answer of its training to a request to save: fails, or late",
+    "checkpoint": "how its training responds when asked to save: fails, or late",
     "clock": "seconds by which its clock is ahead; negative if behind",
     "compute": "the compute mode of its GPUs, such as Prohibited",
     "counts": "counters that its RDMA NICs increase in each transfer: rx_symbol_err_phy 900; one per line",

@@ -42,7 +42,7 @@ def overwrite(context: Context, thing: Managed, *, item: Any) -> None:
     """Replace one. Raises NotFound, and ConcurrentAccess where it is another one by now."""
     before = _found(context, item.info.name).info.changeVersion
     if item.info.changeVersion not in (None, "", before):
-        raise vim.fault.ConcurrentAccess(msg="The specification was changed meanwhile.")
+        raise vim.fault.ConcurrentAccess(msg="The specification was changed in the meantime.")
     _keep(context, item, str(int(before) + 1))
 
 

@@ -146,7 +146,7 @@ LEGEND = (
     "  PHB  = over a host bridge",
     "  PXB  = over several PCIe bridges",
     "  PIX  = over one PCIe bridge at most",
-    "  NV#  = so many NVLinks",
+    "  NV#  = number of NVLinks",
 )
 
 

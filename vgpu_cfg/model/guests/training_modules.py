@@ -205,8 +205,8 @@ class SshMeshModule(ModuleBase):
         peers = ", ".join(peer.vm for peer in self.peers)
         return Description(
             words=f"SSH mesh of {len(self.peers)}",
-            by_hand=f"give {self.user} a key that {peers} accept, on port {self.port} for training, and all "
-            "host keys in known_hosts",
+            by_hand=f"create a key for {self.user} that {peers} accept, on port {self.port} for training, "
+            f"and add all host keys to known_hosts",
             is_default=True,
         )
 

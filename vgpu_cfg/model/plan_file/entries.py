@@ -299,7 +299,8 @@ class GpuEntry(Frozen):
             raise ValueError(message)
         if self.memory is not None and (given & {"profile", "device"} or self.pin):
             message = (
-                "`memory` selects a profile by itself\nremove `profile`, `device` and `pin`, or `memory`"
+                "with `memory`, the profile is selected automatically\nremove `profile`, `device` and "
+                "`pin`, or `memory`"
             )
             raise ValueError(message)
         if self.pin and "profile" in given:
@@ -549,7 +550,8 @@ class WatchEntry(Frozen):
         "The maximum number of hosts in a cluster with cordons set by a watch.", value=1
     )
     after_minutes: Annotated[int, Field(ge=5, le=10_080)] = key(
-        "How long a GPU must report the state without interruption, in at least three readings.", value=10
+        "The time for which a GPU must report the state without interruption, in at least three readings.",
+        value=10,
     )
 
 

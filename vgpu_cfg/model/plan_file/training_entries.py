@@ -107,13 +107,13 @@ class CheckpointEntry(Frozen):
     """How a running training is asked to save before its workers are changed."""
 
     before: Text = Field(
-        description="The shell command that makes the training save. It runs on every worker, in the "
-        "training's container and folder, and must not succeed before the checkpoint is complete.",
+        description="The shell command that saves a checkpoint. It runs on every worker, in the container "
+        "and folder of the training job, and must not succeed before the checkpoint is complete.",
         json_schema_extra={"x-takes-effect": NEXT_RUN.value},
     )
     timeout: Annotated[Duration, Kept(int)] = key("The time limit for saving.", NEXT_RUN, "10m", value=600)
     resume: Literal["automatic", "manual"] = key(
-        "How the training continues after the changes. manual: use `train --resume`.",
+        "How training continues after the changes. manual: use `train --resume`.",
         NEXT_RUN,
         value="automatic",
     )
@@ -123,12 +123,15 @@ class UpdateEntry(Frozen):
     """How workers are changed while a training runs on them."""
 
     max_unavailable: Count = key(
-        "How many workers are changed at the same time; workers on a host that is taken down count as one.",
+        "The number of workers to change at the same time; workers on the same host count as one if the "
+        "host is taken down.",
         NEXT_RUN,
         value=1,
     )
     checkpoint: Stated[CheckpointEntry] = key(
-        "Pause the training on a checkpoint first, and resume it afterward.", NEXT_RUN, "it is not asked"
+        "Whether to pause training on a checkpoint first and resume it afterward.",
+        NEXT_RUN,
+        "training is not paused",
     )
 
 
@@ -167,7 +170,7 @@ class TrainingEntry(Frozen):
         Annotated[RegistryEntry, BeforeValidator(secret_use, json_schema_input_type=RegistryEntry)]
     ] = key("The login for the image's registry: {secret: NAME}, or a mapping.", IN_GUEST, "no login")
     max_restarts: Restarts = key(
-        "How many times `train` restarts all processes after one fails.", IN_GUEST, value=0
+        "The number of times that `train` restarts all processes after one fails.", IN_GUEST, value=0
     )
     elastic: Elastic = key(
         "The minimum and maximum number of workers, for example 2:4; for torchrun and horovod.",
@@ -196,6 +199,6 @@ class TrainingEntry(Frozen):
     )
     traffic: Stated[TrafficEntry] = key("Bandwidth limits for the management NIC.", IN_GUEST, "not limited")
     update: Stated[UpdateEntry] = key(
-        "Change the workers one after the other.", NEXT_RUN, "in parallel, while the training runs"
+        "Change the workers one after the other.", NEXT_RUN, "in parallel, while training is running"
     )
     roce: TrainingRoceEntry = key("Marking of RDMA packets.", IN_GUEST, value=TrainingRoceEntry)

@@ -183,7 +183,9 @@ def check_plan_id(text: str) -> str:
 def check_variable_name(name: str) -> str:
     """Return the name if `${name}` can be written with it."""
     if re.fullmatch(VARIABLE_PATTERN, name) is None:
-        message = f"{name!r} is not a valid name\nuse a letter, then letters, digits, '_' and '-'"
+        message = (
+            f"{name!r} is not a valid name\nbegin with a letter, followed by letters, digits, '_' and '-'"
+        )
         raise ValueError(message)
     return name
 

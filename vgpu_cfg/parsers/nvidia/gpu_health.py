@@ -193,7 +193,7 @@ def _demand(block: Node) -> Iterator[Trouble]:
     """Yield the action that the driver asks for, whatever it is called."""
     action = block.text("GPU Recovery Action")
     if action is not None and action.casefold() not in ("none", "not supported") and not is_error(action):
-        yield Trouble("reset", f"the driver asks for recovery: {action}")
+        yield Trouble("reset", f"the driver requests a recovery action: {action}")
 
 
 def _errors(block: Node) -> Iterator[Trouble]:

@@ -100,7 +100,7 @@ class Kind(StrEnum):
     )
     UNFINISHED = "unfinished", _R, "unfinished work on a host", "the host is only partly prepared"
     LOCK = "lock", _R, "lock held by a run that no longer responds", "it blocks other runs"
-    FREEZE = "freeze", _R, "changes are frozen", "vgpu-cfg makes no changes until then"
+    FREEZE = "freeze", _R, "changes are frozen", "vgpu-cfg makes no changes until the freeze ends"
     RESERVATION = "reservation", _R, "reservation that has ended or is unreadable", "its GPUs remain unused"
     LICENCES = (
         "licenses",

@@ -121,7 +121,7 @@ def bring_back(host: Host, findings: Findings) -> tuple[ExitMaintenance, ...]:
         )
         return ()
     if host.is_in_maintenance_mode:  # else only the mark is left
-        report_left(host, mark, findings, "the host will be returned to use in its current state")
+        report_left(host, mark, findings, "the host will be returned to service in its current state")
     subject = Subject(kind="host", name=host.name, moid=host.moid)
     ref = HostRef(name=host.name, moid=host.moid)
     return (ExitMaintenance(id=exit_id(host.name), subject=subject, host=ref, host_moid=host.moid),)

@@ -206,7 +206,7 @@ def _assess_rest(
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
         after = desired.moved.get(mark.vm)
         if after in result.existing and is_marked(vm, desired.identity):
-            message = f"`moved` renames it to {after}, but {after} also exists; it is not changed"
+            message = f"`moved` renames it to {after}, but {after} also exists, so it is not changed"
             remedy = "remove the item from `moved`; use `--delete` for VMs that are not in the plan file"
             findings.add(Code.MOVED_AND_THERE, subject, message, remedy)
         is_left_out = is_marked(vm, desired.identity) and not wanted & {vm.name, mark.vm}
@@ -215,12 +215,12 @@ def _assess_rest(
         elif desired.moved.get(mark.vm, mark.vm) in result.blocked:
             continue
         elif is_left_out:
-            message = "removed from the plan file together with its folder; it is not changed"
+            message = "it was removed from the plan file together with its folder, so it is not changed"
             remedy = f"restore its line with this folder, then run `destroy` with --only {quote(vm.name)}"
             findings.add(Code.ORPHAN_ELSEWHERE, subject, message, remedy)
         else:
             message = (
-                f"has the owner mark {mark.plan}/{mark.vm}, but is not this plan's VM; it is not changed"
+                f"has the owner mark {mark.plan}/{mark.vm}, but is not this plan's VM, so it is not changed"
             )
             if vm.is_copy:
                 message += f": the mark was written for instance UUID {mark.instance_uuid}, so this is a copy"

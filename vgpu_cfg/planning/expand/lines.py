@@ -274,7 +274,7 @@ def check_keys(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[Doc
         yield from _check_scratch(keys, layers)
     growing = [index for index, disk in enumerate(keys.disks or ()) if disk.grow]
     for index in growing[1:]:
-        message = "there are two `grow` items, and `grow` always applies to the template's first disk"
+        message = "there are two `grow` items, but `grow` always applies to the template's first disk"
         yield layers.fault(("disks", index), message, "keep only one")
     yield from _check_place(keys, layers)
     for index, nic in enumerate(keys.nics or ()):

@@ -51,7 +51,7 @@ class Code(StrEnum):
     ORPHAN = "VG005", "one of this plan's VMs is not in the plan file", _W, _O
     LOCKED = "VG006", "a locked VM would be deleted", _E, _O
     POWER_CYCLE_NOT_ALLOWED = "VG007", "a change requires a power cycle, which is not allowed", _E, _D
-    CHECK_NOT_RELAXABLE = "VG008", "`checks` names a finding whose severity cannot be changed", _E, _O
+    CHECK_NOT_RELAXABLE = "VG008", "`checks` contains a finding whose severity cannot be changed", _E, _O
     SET_AT_CREATION_ONLY = "VG009", "a key that applies only at creation has changed", _W, _O
     EXPIRED = "VG010", "a VM is past its expiration date", _I, _O
     NOTHING_SELECTED = "VG011", "the selection matches nothing in the plan", _E, _O
@@ -61,7 +61,7 @@ class Code(StrEnum):
     STAYS_OFF = "VG015", "a VM is off and its power state is ignored", _I, _O
     ANOTHER_RUN = "VG016", "another run has locked the plan or objects it would change", _W, _O
     SILENT_RUN = "VG017", "an inactive run has locked the plan or objects it would change", _W, _O
-    BELIEF_FAILS = "VG018", "a change that cannot be undone relies on a false assumption", _E, _F
+    BELIEF_FAILS = "VG018", "an irreversible change relies on a false assumption", _E, _F
 
     PROFILE_UNKNOWN = "VG101", "no known board has this profile", _E, _R
     PROFILE_NOT_OFFERED = "VG102", "no host in the VM's clusters offers the profile", _E, _D
@@ -78,7 +78,12 @@ class Code(StrEnum):
     OTHER_SERIES = "VG113", "a profile is not in the C series", _I, _D
     NOT_AN_ESXI_BOARD = "VG114", "the board is not supported on ESXi", _E, _R
     PROFILE_NEEDS_NEWER_ESXI = "VG115", "the profile requires a later ESXi version", _E, _D
-    POWER_ON_ORDER = "VG116", "the VMs fit, but ESXi's choice of GPUs may keep one from starting", _E, _R
+    POWER_ON_ORDER = (
+        "VG116",
+        "the VMs fit, but one may not start, depending on the GPUs that ESXi chooses",
+        _E,
+        _R,
+    )
     POWERED_OFF_CLAIM = "VG117", "powered-off VMs outside the plan need the same GPUs", _I, _D
     HOLDER_UNKNOWN = "VG118", "a GPU is used by a VM that could not be read", _W, _D
     CLASSES_CANNOT_SHARE = "VG119", "vGPUs of two series can share a GPU only on 8.0 U2 and later", _E, _D
@@ -111,7 +116,7 @@ class Code(StrEnum):
     NOT_AN_NVLINK_PEER = "VG142", "the board's vGPUs cannot be NVLink peers", _E, _D
     NVLINK_GROUP_SIZE = "VG143", "this many GPUs cannot all be NVLink peers", _E, _R
     NVSWITCH_NEEDS_NEWER_ESXI = "VG144", "NVSwitch peers require a later ESXi version", _E, _D
-    NVLINK_BLACKWELL = "VG145", "NVLink on HGX B200 and B300 is documented for KVM only", _W, _R
+    NVLINK_BLACKWELL = "VG145", "NVLink on HGX B200 and B300 is documented only for KVM", _W, _R
     NVLINK_CHOICE_OPEN = "VG146", "ESXi may choose GPUs that NVLink does not connect", _W, _R
     NVLINK_MEMBER_ALONE = "VG147", "a GPU in an NVLink group is used individually", _I, _F
     PROFILE_MAXIMUM_UNKNOWN = "VG148", "the maximum number of these vGPUs per GPU is not published", _W, _R
@@ -128,7 +133,7 @@ class Code(StrEnum):
     )
     VARIABLE_OF_ONE_MACHINE = (
         "VG155",
-        ("a training variable names a device that other workers may not have"),
+        ("a training variable refers to a device that other workers may not have"),
         _W,
         _F,
     )
@@ -165,7 +170,7 @@ class Code(StrEnum):
     RENAMED = "VG222", "a VM in this plan has a different name in vCenter", _W, _D
     IN_OTHER_FOLDER = "VG223", "a VM in this plan is in a different folder", _W, _D
     NAME_TAKEN = "VG224", "a VM in this plan cannot be renamed or moved", _W, _D
-    MOVED_AND_THERE = "VG225", "both VMs named in a `moved` item exist", _W, _D
+    MOVED_AND_THERE = "VG225", "both VMs in a `moved` item exist", _W, _D
     IMPORTED_MAY_NOT_GO = "VG230", "an imported VM would be deleted", _E, _O
     NO_LONGER_MANAGED = "VG231", "a VM's key was removed from the plan file", _I, _O
     CANNOT_BE_IMPORTED = "VG232", "a VM cannot be imported into this plan", _E, _O
@@ -179,14 +184,14 @@ class Code(StrEnum):
     TAG_CATEGORY_OF_OTHERS = "VG244", "the category's tags do not apply to VMs", _E, _D
     LIBRARY_ITEM_ABSENT = "VG245", "the content library does not contain this item", _E, _D
     LIBRARY_ITEM_NO_TEMPLATE = "VG246", "the content library item is not a VM template", _E, _D
-    LIBRARIES_NOT_READ = "VG247", "a content library is named, but none was read", _E, _O
+    LIBRARIES_NOT_READ = "VG247", "a content library is specified, but none was read", _E, _O
     STORAGE_POLICY_NOT_FOUND = "VG248", "the storage policy does not exist", _E, _D
-    STORAGE_POLICY_UNREAD = "VG249", "storage policies are named, but were not read", _E, _D
+    STORAGE_POLICY_UNREAD = "VG249", "storage policies are specified, but were not read", _E, _D
     DATASTORE_UNFIT = "VG250", "the datastore is not compatible with the storage policy", _E, _R
     CUSTOMIZATION_NOT_FOUND = "VG251", "the customization specification does not exist", _E, _D
-    CUSTOMIZATION_UNREAD = "VG252", "a customization specification is named, but was not read", _E, _D
-    CUSTOMIZATION_UNFIT = "VG253", "the customization specification does not fit the guest", _E, _D
-    CUSTOMIZATION_NICS = "VG254", "the customization specification does not fit the VM's NICs", _E, _D
+    CUSTOMIZATION_UNREAD = "VG252", "a customization specification is specified, but was not read", _E, _D
+    CUSTOMIZATION_UNFIT = "VG253", "the customization specification does not match the guest", _E, _D
+    CUSTOMIZATION_NICS = "VG254", "the customization specification does not match the VM's NICs", _E, _D
     CUSTOMIZED_ONCE = "VG255", "an existing guest's customization is not compared", _I, _D
     CUSTOMIZATION_FAILED = "VG256", "the customization of a guest failed", _W, _D
     HARDWARE_RAISED = "VG257", "the hardware version of a VM is upgraded", _W, _D
@@ -203,7 +208,7 @@ class Code(StrEnum):
     DISKS_OF_OTHERS = "VG269", "a VM to be deleted has disks that the plan did not create", _W, _D
     DISK_IN_SNAPSHOT = "VG270", "an unmanaged disk cannot be kept when its VM is deleted", _E, _D
     DISK_UNCLEAR = "VG271", "it is unclear which of a VM's disks belong to the plan", _W, _D
-    DISK_NOT_TO_DELETE = "VG272", "`--delete` names a disk that would not be deleted with its VM", _E, _D
+    DISK_NOT_TO_DELETE = "VG272", "`--delete` specifies a disk that would not be deleted with its VM", _E, _D
     DEVICES_OF_OTHERS = "VG273", "a VM has NICs or GPUs that the plan did not create", _W, _D
     FAILOVER_CAPACITY = "VG274", "admission control does not allow the memory that VMs reserve", _E, _D
     PACKAGE_UNSIGNED = "VG275", "a depot has a package that hosts do not accept by default", _E, _F
@@ -218,7 +223,7 @@ class Code(StrEnum):
     DRS_MAY_MOVE = "VG309", "DRS may move a VM away from its NUMA node's GPU", _W, _R
     NUMA_ELSEWHERE = "VG310", "a VM is bound to a different NUMA node than its GPU", _W, _D
     FIXED_PASSTHROUGH = "VG311", "fixed passthrough prevents vMotion, HA restarts and live snapshots", _W, _D
-    SPREAD_GPUS_NOT_PROMISED = "VG312", "ESXi may place VMs to be separated on the same GPU", _W, _R
+    SPREAD_GPUS_NOT_PROMISED = "VG312", "ESXi may place VMs that should be separate on the same GPU", _W, _R
     ELSEWHERE = "VG313", "a VM runs on a host that the plan would not choose", _W, _O
     RULE_WITHOUT_DRS = "VG314", "without DRS, no rule keeps the VMs in place", _I, _R
     NUMA_NODE_ABSENT = "VG315", "no host has the specified NUMA node", _E, _D
@@ -226,16 +231,31 @@ class Code(StrEnum):
     ASSIGNED_NODE_OPEN = "VG317", "the assigned device may be on a different NUMA node", _W, _R
     HOST_CPUS = "VG318", "the VM has more CPUs than the host has threads", _E, _D
     NODES_DISAGREE = "VG319", "vCenter and nvidia-smi report different NUMA nodes for a GPU", _W, _D
-    NVLINK_NOT_SHOWN = "VG320", "a device group is offered, but nvidia-smi shows no NVLink for it", _W, _D
+    NVLINK_NOT_SHOWN = (
+        "VG320",
+        "a device group is offered, but nvidia-smi shows no NVLink between its GPUs",
+        _W,
+        _D,
+    )
     NVLINK_ACROSS_BOARDS = "VG321", "NVLink connects GPUs of different boards", _W, _D
     GPU_FAR_FROM_NIC = "VG322", "a VM's GPU and NIC are far apart", _W, _D
-    ONE_NODE_WOULD_DO = "VG323", "a VM spans NUMA nodes although GPUs of one node would suffice", _I, _R
+    ONE_NODE_WOULD_DO = (
+        "VG323",
+        "a VM spans NUMA nodes although the GPUs on one node would be sufficient",
+        _I,
+        _R,
+    )
     HOST_GROUP_NOT_FOUND = "VG330", "the host group does not exist", _E, _D
     HOST_GROUP_UNUSABLE = "VG331", "no host in the host group can be used", _E, _O
     HOSTS_EXCLUDED = "VG332", "`place.not_hosts` excludes every host", _E, _O
     HOST_FORBIDDEN = "VG333", "a VM is on a host that `place` excludes", _W, _D
     RULE_OF_OTHERS = "VG334", "a DRS rule outside the plan excludes the VM from its host", _W, _D
-    SPREAD_NUMA_NOT_PROMISED = "VG335", "ESXi may place VMs to be separated on the same NUMA node", _W, _R
+    SPREAD_NUMA_NOT_PROMISED = (
+        "VG335",
+        "ESXi may place VMs that should be separate on the same NUMA node",
+        _W,
+        _R,
+    )
     PACK_UNMET = "VG336", "VMs that should run together are on different hosts", _I, _O
     KEEP_FREE_UNMET = "VG337", "fewer hosts are free of GPU VMs than required", _W, _O
 
@@ -284,12 +304,22 @@ class Code(StrEnum):
     NICS_IN_ONE_SUBNET = "VG437", "two of a VM's NICs are in one subnet", _W, _D
     SPEEDS_DIFFER = "VG438", "NICs that train together have different speeds", _W, _O
     MTUS_DIFFER = "VG439", "NICs on one network have different MTUs", _W, _D
-    GUEST_SECRETS_NO_WAY = "VG429", "no access method keeps a guest's secrets out of vCenter", _E, _O
+    GUEST_SECRETS_NO_WAY = (
+        "VG429",
+        "a guest's secrets cannot be delivered without storing them in vCenter",
+        _E,
+        _O,
+    )
     GUEST_SECRETS_EXPOSED = "VG430", "a clone contains secrets in its configuration", _W, _O
     GUEST_SECRETS_MIXED = "VG431", "some guests in a mesh have exposed secrets and others do not", _E, _O
     USER_DATA_READABLE = "VG432", "custom user data is readable in vCenter", _I, _O
     NIC_INFINIBAND = "VG440", "a NIC port is InfiniBand, but Ethernet is required", _E, _D
-    DATASTORE_CLUSTER = "VG441", "a datastore cluster is specified; a datastore in it is chosen", _I, _D
+    DATASTORE_CLUSTER = (
+        "VG441",
+        "a datastore cluster is specified, and vgpu-cfg chooses a datastore in it",
+        _I,
+        _D,
+    )
     MAC_TAKEN = "VG442", "a running VM outside the plan has the same MAC address", _E, _D
 
     NO_USABLE_HOST = "VG501", "no host is connected and out of maintenance mode", _E, _D
@@ -321,12 +351,12 @@ class Code(StrEnum):
         _W,
         _D,
     )
-    OTHERS_MAINTENANCE = "VG525", "a host is in maintenance mode, but not by this plan", _W, _D
+    OTHERS_MAINTENANCE = "VG525", "a host is in maintenance mode, but this plan did not put it there", _W, _D
     HOST_SILENT = "VG526", "a host is not responding", _W, _D
     DEVICE_NOT_MATCHED = "VG527", "a `match` rule matches no device on any host", _E, _D
     NOT_SUPPORTED = "VG528", "the host, board or NIC does not support the setting", _E, _D
     FIRMWARE_IN_GUEST = "VG529", "a passthrough NIC's firmware must be configured in its guest", _W, _D
-    SHARING_UNCLEAR = "VG530", "how the VMs should share GPUs is ambiguous", _E, _D
+    SHARING_UNCLEAR = "VG530", "it is ambiguous how the VMs should share GPUs", _E, _D
     STANDS_WAITING = "VG531", "a host is waiting in maintenance mode", _W, _D
     SWITCH_NOT_FOUND = "VG532", "the distributed switch does not exist", _E, _D
     OWN_VMS_OFF = "VG533", "VMs in this plan must be powered off, which is not allowed", _E, _D
@@ -366,7 +396,7 @@ class Code(StrEnum):
     BRANCH_ENDED = "VG562", "the host driver's branch has reached its end of life", _I, _D
     DRIVER_WITHOUT_CANARY = "VG563", "several hosts get a new driver without a canary", _I, _O
     BMC_UNNAMED = "VG564", "a host requires a cold boot but, unlike others in its entry, has no BMC", _W, _O
-    NOT_PINNED = "VG570", "code that a guest runs as root is downloaded without a checksum", _E, _O
+    NOT_PINNED = "VG570", "code that runs as root in a guest is downloaded without a checksum", _E, _O
     NO_IMAGE = "VG571", "the host's cluster has no image that vgpu-cfg can edit", _E, _D
     IMAGE_MANAGED = "VG572", "another product manages the cluster's image", _E, _D
     COMPONENT_LACKS = "VG573", "the depot contains no component for the image", _E, _D
@@ -381,7 +411,7 @@ class Code(StrEnum):
     GUEST_MANUAL_STEP = "VG607", "a guest is waiting for a manual step", _W, _O
     GUEST_LEFTOVERS = "VG608", "a guest has components that the plan no longer requests", _I, _O
     GUEST_NOT_COMPARED = "VG610", "a staged secret could not be compared", _I, _O
-    GUEST_DRIVER_BRANCH = "VG611", "the guest driver does not fit the GPUs or the host driver", _E, _R
+    GUEST_DRIVER_BRANCH = "VG611", "the guest driver does not match the GPUs or the host driver", _E, _R
     GUEST_LICENCE_ABSENT = "VG612", "no license is specified for vGPUs", _I, _D
     IMAGE_WITHOUT_HOROVOD = "VG613", "the image does not include Horovod", _W, _R
     ONE_WORKER = "VG614", "a training job has only one worker", _I, _O
@@ -401,7 +431,7 @@ class Code(StrEnum):
     GUEST_DRIVER_UNKNOWN = "VG629", "the guest driver's branch is not documented", _W, _R
 
     TEMPLATE_NO_TOOLS = "VG636", "vCenter has not detected VMware Tools in the template", _W, _D
-    TEMPLATE_HAS_USER_DATA = "VG637", "the template contains user data of its own", _W, _D
+    TEMPLATE_HAS_USER_DATA = "VG637", "the template already contains user data", _W, _D
     RDMA_UNPAIRED = "VG630", "a VM does not have one RDMA NIC per GPU", _W, _D
     ATS_INCOMPLETE = "VG631", "the ATS chain is incomplete", _W, _D
     ATS_UNPROVEN = "VG632", "parts of the ATS chain can be checked only in the guest", _I, _D

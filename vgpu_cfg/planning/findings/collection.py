@@ -168,7 +168,7 @@ class Findings:
     def _assess_relaxation(self, plan: str, code: str, severity: Severity, *, is_leaving: bool) -> None:
         known = code_of(code)
         if known is None:
-            message = f"`checks` names {code}, which is not a check code"
+            message = f"`checks` contains {code}, which is not a check code"
             remedy = "for a list of codes, see docs/reference/checks"
         elif _WEIGHT[severity] > _WEIGHT[known.severity] and not known.is_relaxable:
             message = f"{code} ({known.summary}) cannot be changed to {severity}: {_why_not(known)}"
@@ -239,8 +239,8 @@ def report_beliefs(
             findings.add(
                 Code.BELIEF_FAILS,
                 Subject(kind="plan", name=desired.name),
-                f"{listed(names)}: cannot be undone, and relies on an assumption that does not hold in this "
-                f"vCenter: {belief.statement.rstrip('.')} ({source}). {belief.if_wrong}",
+                f"{listed(names)}: this cannot be undone, and it relies on an assumption that is false in "
+                f"this vCenter: {belief.statement.rstrip('.')} ({source}). {belief.if_wrong}",
                 f"to accept this, add `checks: {{{Code.BELIEF_FAILS.value}: warning}}` to the plan file",
             )
 

@@ -360,8 +360,8 @@ def _operator(number: str) -> BranchVerdict:
     """Judge nothing if the operator's version is unknown: only list the versions with the branch."""
     pair = version_pair("gpu-operator", Effect.TESTED_WITH, "NVIDIA driver")
     listing = [row for row in pair.rows if number and row.accepts(number)]
-    known = "; ".join(f"{row.since} lists R{number} ({pair.source})" for row in listing)
-    return _unknown(known or f"no known version lists R{number or '?'}", _OPERATOR)
+    known = "; ".join(f"{row.since} supports R{number} ({pair.source})" for row in listing)
+    return _unknown(known or f"no known version supports R{number or '?'}", _OPERATOR)
 
 
 def _order(facts: StackFacts, target: str) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def check_guest(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, fin
     vm = resolved.desired
     has_vgpu = any(gpu.kind == "vgpu" for gpu in resolved.gpus)
     if has_vgpu and update.spec.get(DriverModule) is not None and update.spec.get(LicenceModule) is None:
-        message = "no license is specified for its vGPUs; performance is reduced 20 minutes after startup"
+        message = "no license is specified for its vGPUs; 20 minutes after startup, performance is reduced"
         remedy = "set guest: {licence: {secret: …}}, unless the template has a token"
         findings.add_vm(Code.GUEST_LICENCE_ABSENT, vm, message, remedy)
     _check_disk(resolved, update, findings)
@@ -126,7 +126,8 @@ def check_secrets(
         return
     words = sorted(f"`{name}`" for name in unseen)
     message = (
-        f"cannot be read on this machine, so not compared with the staged values: {listed(words, shown=6)}"
+        f"these secrets cannot be read on this machine, so they are not compared with the staged ones: "
+        f"{listed(words, shown=6)}"
     )
     findings.add_vm(
         Code.GUEST_NOT_COMPARED, resolved.desired, message, "plan on a machine that can read its secrets"
@@ -430,7 +431,9 @@ def _check_environment(team: Team, subject: Subject, findings: Findings) -> None
         if kind is None or value.startswith("^") or not _ONE_NAME.search(value) or len(team.workers) < 2:
             continue
         message = f"`environment` sets {name}={value} for all workers, but their {kind} may differ"
-        remedy = f"remove {name}: each worker finds its own; or ignore this if all are the same"
+        remedy = (
+            f"remove {name}, because each worker detects its own; if all are the same, ignore this finding"
+        )
         findings.add(Code.VARIABLE_OF_ONE_MACHINE, subject, message, remedy)
 
 
@@ -469,11 +472,9 @@ def _check_addresses(team: Team, addresses: Addresses, subject: Subject, finding
         return
     unknown = [one.vm.name for one in members if not one.address]
     if unknown:
-        message = (
-            f"the plan does not include an address at which the other VMs can connect to {listed(unknown)}"
-        )
+        message = f"the plan does not specify an address at which the other VMs can reach {listed(unknown)}"
     else:
-        message = "the plan does not include a network on which all training VMs have an address"
+        message = "no network in the plan gives all training VMs an address"
     remedy = (
         "add a network with `subnet` and `pool` to `networks`, and `nics: [{network: NAME, ip: pool}]` to "
         "each worker; DHCP addresses are not known in advance"
@@ -488,8 +489,8 @@ def _check_rendezvous(team: Team, subject: Subject, findings: Findings) -> None:
         return
     network = team.training.rdma_network
     message = (
-        f"the plan does not include an address for {listed(unknown)} on {network}; processes use the "
-        "workers' names on another network"
+        f"the plan does not specify an address for {listed(unknown)} on {network}; processes use the "
+        f"workers' names, which resolve to another network"
     )
     remedy = (
         f"set `ip: pool` or a fixed `ip` on the NIC on {network}; DHCP addresses are not known in advance"
@@ -549,6 +550,6 @@ def _check_head(training: DesiredTraining, subject: Subject, findings: Findings)
         findings.add(Code.HEAD_ABSENT, subject, message, remedy)
     elif training.head is not None and training.shared_folder is None and not training.mounts:
         count = counted(len(training.workers), "worker")
-        message = f"no folder is shared or mounted, so you must copy data and code to {count} individually"
+        message = f"no folder is shared or mounted, so you must copy data and code to each of {count}"
         remedy = "set training: {shared_folder: {}}, or mount a shared folder with `mounts`"
         findings.add(Code.NO_SHARED_FOLDER, subject, message, remedy)

@@ -228,7 +228,9 @@ def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
         findings.add_vm(Code.GUEST_FAILED, resolved.desired, message, remedy)
     for module in report.modules:
         if module.state == "hand":
-            message = f"{module.name} requires a manual step: {module.why or 'the guest gives no details'}"
+            message = (
+                f"{module.name} requires a manual step: {module.why or 'the guest does not provide details'}"
+            )
             remedy = (
                 "restart the host; `apply` then continues"
                 if module.name == FIRMWARE
@@ -237,7 +239,8 @@ def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
             findings.add_vm(Code.GUEST_MANUAL_STEP, resolved.desired, message, remedy)
         if module.state == "warned":
             message = (
-                f"{module.name} is installed with a limitation: {module.why or 'its guest gives no details'}"
+                f"{module.name} is installed with a limitation: "
+                f"{module.why or 'its guest does not provide details'}"
             )
             findings.add_vm(Code.GUEST_WARNED, resolved.desired, message, _WARNED)
 
@@ -248,14 +251,16 @@ def check_mark(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
     left = [name for name in MODULE_ORDER if name in update.known.mark and name not in requested]
     foreign = sorted(update.known.mark.keys() - set(MODULE_ORDER))
     if left:
-        message = f"{listed(left, shown=6)} was staged, but the plan file no longer requests it; it is kept"
+        message = (
+            f"{listed(left, shown=6)} was staged and is kept, although the plan file no longer requests it"
+        )
         findings.add_vm(
             Code.GUEST_LEFTOVERS, resolved.desired, message, "if it causes problems, remove it from the guest"
         )
     if foreign:
         message = (
             f"another release of vgpu-cfg staged {listed(foreign, shown=6)}, which this release does not "
-            "recognize"
+            f"support"
         )
         findings.add_vm(Code.GUEST_LEFTOVERS, resolved.desired, message, "use that release, or keep them")
 
@@ -354,7 +359,7 @@ def check_exposure(
         findings.refuse_vm(Code.GUEST_SECRETS_NO_WAY, vm, message, remedy)
     if spec.user_data:
         message = (
-            "its own `user_data` is readable in the VM's configuration until the guest has read it, and "
+            "its `user_data` is readable in the VM's configuration until the guest has read it, and "
             "possibly in events"
         )
         remedy = "do not include secrets in it"

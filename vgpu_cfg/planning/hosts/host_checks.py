@@ -137,8 +137,8 @@ def check_maintenance(resolved: ResolvedHost, findings: Findings) -> bool:
     who = _entered(resolved.view.facts.entered)
     if resolved.drifts:
         message = (
-            f"it is in maintenance mode{who}, but not for vgpu-cfg; it is prepared and remains in "
-            "maintenance mode"
+            f"it is in maintenance mode{who}, but not for vgpu-cfg; it will be prepared and will remain in "
+            f"maintenance mode"
         )
         findings.add(
             Code.OTHERS_MAINTENANCE, resolved.subject, message, "exit maintenance mode when the plan is done"
@@ -216,7 +216,7 @@ def check_window(works: Sequence[tuple[ResolvedHost, int]], observed: Inventory,
         _check_length(concerned, window, text, findings)
         if left is None:
             when = window.when(observed.read_at)
-            message = f"the maintenance window is {text}; hosts are not taken down now; it {when}"
+            message = f"hosts are not taken down now, because the maintenance window is {text}; it {when}"
             subject = Subject(kind="host", name=listed(resolved.name for resolved, _ in concerned))
             findings.add(Code.OUTSIDE_WINDOW, subject, message, "run `apply` during the window")
             continue
@@ -305,7 +305,7 @@ def check_standing(resolved: ResolvedHost, plan: PlanIdentity, findings: Finding
         host,
         mark,
         findings,
-        f"`apply` continues from this point; to return the host to use, run {way_back(host.name)}",
+        f"`apply` continues from this point; to return the host to service, run {way_back(host.name)}",
     )
 
 

@@ -160,7 +160,7 @@ def _gpu_text(code: Code, refused: _Refused, gpus: str, vms: Sequence[str]) -> s
         case Code.NOT_CREATABLE_NOW:
             return f"vCenter reports that {name} cannot be created now"
         case Code.SPREAD_IMPOSSIBLE:
-            return f"{gpus} {verb} used by a VM of this line"
+            return f"{gpus} {verb} used by a VM from this item"
         case _:
             return f"{gpus} {_STATES[code]}" if code in _STATES else f"{gpus}: {code.summary}"
 
@@ -180,7 +180,8 @@ def _host_text(code: Code, host: HostState, shape: Shape) -> str:
             return f"has no NUMA node {node_list(shape.numa_nodes)}"
         case Code.SPREAD_IMPOSSIBLE:
             return (
-                f"only {'one VM' if shape.most_per_host <= 1 else shape.most_per_host} of this line per host"
+                f"only {'one VM' if shape.most_per_host <= 1 else shape.most_per_host} from this item per "
+                f"host"
             )
         case _:
             return code.summary

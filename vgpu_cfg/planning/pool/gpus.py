@@ -489,7 +489,7 @@ def _is_alone(index: int, holders: Sequence[Sequence[str]], found: HostCapacity)
 
 def _words(sizes: Sequence[int], addresses: Sequence[str], vms: Sequence[str], *, is_alone: bool) -> str:
     if sizes == [PAIR] and len(addresses) == 1 and is_alone:
-        return f"NVLink peer {addresses[0]} is used on its own by {listed(vms)}"
+        return f"NVLink peer {addresses[0]} is used individually by {listed(vms)}"
     groups = " or ".join(str(size) for size in sizes)
     return (
         f"no NVLink group of {groups} is free: {listed(vms)} {('has' if len(vms) == 1 else 'have')} "

@@ -156,5 +156,5 @@ def report_cordon(host: Host, cordon: Cordon, findings: Findings, severity: Seve
     what = f"its GPU {cordon.pci_id}" if cordon.pci_id else "it"
     subject = Subject(kind="host", name=host.name, moid=host.moid)
     message = f"{what} is cordoned: {cordon.words}; running VMs are not moved"
-    remedy = f"to return it to use, run `{uncordon(host, cordon)}`"
+    remedy = f"to return it to service, run `{uncordon(host, cordon)}`"
     findings.add(Code.CORDON_IN_FORCE, subject, message, remedy, severity)

@@ -57,7 +57,7 @@ def plan_existing(
         changes.append(change.model_copy(update={"needs": needs}))
 
     if is_cycle or (vm.power_state is not PowerState.OFF and _shall_be_off(resolved)):
-        after = "off, to apply the changes" if is_cycle and shall_run else "off"
+        after = "powered off to apply the changes" if is_cycle and shall_run else "off"
         add(
             PowerOffVm(
                 id=change_id("power off", vm.name),

@@ -41,10 +41,10 @@ def check_expiry(vm: DesiredVm, existing: Vm | None, today: date, findings: Find
     day = vm.expires.isoformat()
     if vm.is_expired(today):
         if existing is not None and not existing.is_on:
-            message = f"it expired on {day} and is powered off; it is not started again"
+            message = f"it expired on {day}, so it stays powered off"
             findings.add_vm(Code.EXPIRED, vm, message, "remove it from the plan file, or set another date")
         elif existing is None:
-            message = f"it expired on {day} and does not exist; it is not created"
+            message = f"it expired on {day}, so it is not created"
             remedy = "remove it from the plan file, or set another date"
             findings.add_vm(Code.EXPIRED, vm, message, remedy, Severity.WARNING)
         else:

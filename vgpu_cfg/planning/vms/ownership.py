@@ -185,7 +185,7 @@ def _report_elsewhere(wanted: DesiredVm, folder: Folder, observed: Inventory, fi
     places = sorted(_paths(wanted, observed))
     if places:
         where = folder.inventory_path or folder.name
-        message = f"{where} contains no VM with this name; it exists in {' and '.join(places)}"
+        message = f"{where} contains no VM with this name, but one exists in {' and '.join(places)}"
         remedy = "set that VM's `folder` in the plan file; otherwise `apply` creates a new VM"
         findings.add_vm(Code.CANNOT_BE_IMPORTED, wanted, message, remedy, Severity.WARNING)
 
@@ -203,7 +203,7 @@ def refuse_nothing(
 ) -> None:
     """Say that none of the plan's VMs is there, or none of those that were chosen."""
     matching = f" and matches {' or '.join(options.only)}" if options.only else ""
-    message = f"no VM in the plan file exists{matching}"
+    message = f"none of the plan file's VMs exist{matching}"
     subject = Subject(kind="plan", name=desired.name)
     findings.add(Code.NOTHING_SELECTED, subject, message, how_to_select(options, desired), severity)
 

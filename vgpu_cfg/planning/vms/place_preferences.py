@@ -60,7 +60,7 @@ def check_existing_place(resolved: ResolvedVm, cluster: Cluster | None, findings
     is_ruled = cluster.drs_enabled and not _is_member(place.host_group, resolved.host, cluster)
     severity = None
     if is_ruled and place.must and _starts_here(resolved):
-        message += "; the plan's own rule prevents it from starting on this host"
+        message += "; the plan's DRS rule prevents it from starting on this host"
         severity = Severity.ERROR
     elif is_ruled and cluster.drs_behavior == "fullyAutomated":
         message += "; once the plan's rule exists, DRS may move it"

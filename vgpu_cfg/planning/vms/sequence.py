@@ -92,8 +92,8 @@ def _report(found: BoardStarts, resolved_vms: Mapping[str, ResolvedVm], findings
         counts[start.text] = counts.get(start.text, 0) + 1
     kinds = listed((f"{counted(count, 'VM')} with {words}" for words, count in counts.items()), shown=6)
     message = (
-        f"{kinds} fit together on {found.host.host.name}, but no power-on order is known that starts all of "
-        "them regardless of which GPUs ESXi selects"
+        f"{kinds} fit together on {found.host.host.name}, but no known power-on order starts all of them "
+        f"regardless of which GPUs ESXi selects"
     )
     remedy = (
         "separate them with `place.hosts`, leave a GPU free, or set checks: "
@@ -150,7 +150,9 @@ def report_included(changes: Iterable[Change], chosen: set[str], findings: Findi
     """Warn of VMs that `--only` does not select, and that are powered off because a selected one needs it."""
     for change in of_kind(changes, PowerOffVm):
         if change.subject.name not in chosen:
-            message = "not selected, but included: a selected VM gets its GPU only after this VM is off"
+            message = (
+                "included although not selected: a selected VM gets its GPU only after this VM is powered off"
+            )
             remedy = "select VMs on other GPUs, or wait until this VM can be powered off"
             findings.add(Code.ONLY_MAY_STRAND, change.subject, message, remedy)
 

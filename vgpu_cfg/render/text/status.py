@@ -225,4 +225,4 @@ def guest_state(status: GuestStatus) -> Text:
 def guest_lines(status: GuestStatus) -> Iterable[str]:
     """Yield the lines under a VM's row: modules to be staged, and failures with their reasons."""
     if status.module:
-        yield f"guest: {status.module} {status.state}: {status.why or 'the guest gives no reason'}"
+        yield f"guest: {status.module} {status.state}: {status.why or 'the guest does not provide a reason'}"

@@ -95,7 +95,7 @@ def ask_horovod(view: GuestView) -> Asking:
     """See whether the image holds Horovod, with NCCL where there are GPUs."""
     image = view.image
     if image is None or image.framework != "horovod":
-        return skipped("the training does not use Horovod")
+        return skipped("training does not use Horovod")
     command = in_image(image.runtime, image.image, ("horovodrun", "--check-build"), gpus=bool(view.gpus))
     answer = yield Command(command, timeout_seconds=_START_SECONDS)
     expected = "Horovod with a framework and NCCL" if view.gpus else "Horovod with a framework"
@@ -128,7 +128,7 @@ def ask_framework(view: GuestView) -> Asking:
         return (yield from _ask_torch(view))
     if framework == "mpi":
         return (yield from _ask_mpi(view))
-    return skipped("the training uses neither torchrun nor MPI")
+    return skipped("training uses neither torchrun nor MPI")
 
 
 def _ask_torch(view: GuestView) -> Asking:

@@ -77,7 +77,10 @@ def ask_reached(view: GuestView) -> Asking:
 
 
 _UNFINISHED = {
-    "hand": ("a manual step is required", "do the step that the module names, then run `vgpu-cfg apply`"),
+    "hand": (
+        "a manual step is required",
+        "perform the step that the module describes, then run `vgpu-cfg apply`",
+    ),
     "reboot": ("a restart is required", "run `vgpu-cfg apply --allow-power-cycle`, which restarts the guest"),
     "running": ("still running", "wait for it (/var/log/vgpu-cfg.log in the guest), then verify again"),
 }

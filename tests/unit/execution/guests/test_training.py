@@ -102,17 +102,17 @@ def test_a_training_is_resumed_and_loses_its_mark() -> None:
         (
             PAUSE,
             {"status": 1, "said": "train: hvd-02 cannot save\n"},
-            "hvd-01: the training was not paused: hvd-02 cannot save",
+            "hvd-01: training was not paused: hvd-02 cannot save",
             "",
         ),
         (
             RESUME,
             {"status": 3},
-            "hvd-01: the training was not resumed: no reason given",
+            "hvd-01: training was not resumed: no reason given",
             PAUSED,
         ),
-        (PAUSE, {"status": None}, "hvd-01: `train` did not answer in time", PAUSED),
-        (RESUME, {"status": None}, "hvd-01: `train` did not answer in time", PAUSED),
+        (PAUSE, {"status": None}, "hvd-01: `train` did not respond in time", PAUSED),
+        (RESUME, {"status": None}, "hvd-01: `train` did not respond in time", PAUSED),
     ],
 )
 def test_a_training_that_does_not_follow_fails_its_step(

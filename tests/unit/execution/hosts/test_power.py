@@ -128,7 +128,7 @@ def test_a_host_that_does_not_come_back_is_left_down_with_its_reason() -> None:
     server.never_back = True
     report, _ = run(server, reboot())
     assert (
-        "esx-01 is not back 45 min after the reboot started; it remains in maintenance mode"
+        "esx-01 is not back 45 min after the reboot started, so it remains in maintenance mode"
         in only(report).message
     )
     mark = server.host("esx-01").mark

@@ -73,7 +73,9 @@ def give_up(
     )
     code = _run(request, flags, options, how, marking, dry_run=dry_run)
     if not code and not dry_run:
-        show.say(f"NEXT   remove these VMs from {how.path}; until then, plans with it are rejected (VG001)")
+        show.say(
+            f"NEXT   remove these VMs from {how.path}; until then, plans with this file are rejected (VG001)"
+        )
     return code
 
 

@@ -98,7 +98,9 @@ def check_hosts(
     for moid, name in upgraded_hosts(canary, plan).items():
         tried = [one for one, vm in own.items() if vm.host_moid == moid and vm.is_on]
         if not tried:
-            notes.append(f"the new driver on {name} has not been tested: none of the plan's VMs run on it")
+            notes.append(
+                f"the new driver on {name} has not been tested: none of the plan's VMs run on that host"
+            )
             continue
         choice = Choice(only=_GUEST_CHECKS, is_quick=True)
         found = _of_guests(plan, estate, secrets, Wanted(choice, vms=tuple(tried)))

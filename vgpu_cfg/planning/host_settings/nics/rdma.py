@@ -214,8 +214,8 @@ def _module_setting(module: str, title: str) -> HostSetting:
     )
 
 
-NMLX5_CORE = _module_setting(CORE, "PFC and trust of nmlx5_core")
-NMLX5_RDMA = _module_setting(RDMA, "DSCP and priority of nmlx5_rdma")
+NMLX5_CORE = _module_setting(CORE, "nmlx5_core PFC and trust mode")
+NMLX5_RDMA = _module_setting(RDMA, "nmlx5_rdma DSCP and priority")
 
 
 def _desired_settings(entry: DesiredHosts, _view: HostView) -> Iterator[DesiredSetting]:

@@ -97,7 +97,7 @@ def _refuse_mixture(vm: DesiredVm, vgpus: Sequence[GpuEntry], findings: Findings
 def _check_profile(vm: DesiredVm, name: str, catalog: Catalog, findings: Findings) -> None:
     for entry in catalog.by_profile(name):
         if not entry.board.is_esxi:
-            message = f"{name} belongs to the {entry.board.name}, which is documented for KVM hosts only"
+            message = f"{name} belongs to the {entry.board.name}, which is documented only for KVM hosts"
             findings.add_vm(Code.NOT_AN_ESXI_BOARD, vm, message, "use a board that ESXi supports")
         if entry.profile.series != "C":
             message = (

@@ -72,7 +72,7 @@ def explain_nics(
 def explain_infiniband(ports: Sequence[str]) -> str:
     """Say which ports cannot serve, by PCI address: function 0 is port 1."""
     told = listed((f"{pci_id} (port {int(pci_id[-1]) + 1})" for pci_id in dict.fromkeys(ports)), shown=6)
-    return f"the link type of {told} is InfiniBand, but RoCE and networks of this plan require Ethernet"
+    return f"the link type of {told} is InfiniBand, but RoCE and this plan's networks require Ethernet"
 
 
 def check_functions(

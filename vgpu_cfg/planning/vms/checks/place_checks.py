@@ -275,7 +275,7 @@ def check_failover(resolved_vms: Sequence[ResolvedVm], site: Site, findings: Fin
         if asked > room:
             message = (
                 f"vSphere HA in {cluster.name} reserves {cluster.failover_percent} % of the memory: "
-                f"{gib(asked)} must be reserved, {whole_gib(max(room, 0))} is left"
+                f"{gib(asked)} must be reserved, but only {whole_gib(max(room, 0))} is available"
             )
             remedy = (
                 "use less `memory`, fewer VMs, or a smaller percentage under vSphere HA > Admission Control"

@@ -158,7 +158,7 @@ def check_one_node(resolved: ResolvedVm, fit: Fit, initial: HostState, findings:
             continue
         message = (
             f"it spans NUMA nodes {node_list(fit.nodes)} of {initial.host.name}, although "
-            f"{listed(gpus, shown=8)} of node {node.node_id} would suffice"
+            f"{listed(gpus, shown=8)} on node {node.node_id} would be sufficient"
         )
         remedy = (
             "select them with `pin`"
@@ -308,10 +308,10 @@ def check_peers(resolved: ResolvedVm, catalog: Catalog, hosts: Sequence[Host], f
     for entry in (entry for name in names for entry in catalog.by_profile(name)):
         if entry.board.architecture == "Blackwell" and entry.board.is_nvswitch:
             message = (
-                f"several {entry.name} in one VM are documented for KVM hosts only; on ESXi, NVLink "
+                f"several {entry.name} in one VM are documented only for KVM hosts; on ESXi, NVLink "
                 "requires the Fabric Manager of NVIDIA AI Enterprise Infra 8.2, which 9.0 does not include"
             )
-            remedy = "make sure that the host driver is from Infra 8.2, and ask NVIDIA"
+            remedy = "use the host driver from Infra 8.2, and ask NVIDIA whether this is supported"
             findings.add_vm(Code.NVLINK_BLACKWELL, resolved.desired, message, remedy)
 
 
@@ -334,8 +334,8 @@ def check_peers_place(resolved: ResolvedVm, fit: Fit, initial: HostState, findin
     choosable = resolved.choosable
     if not has_group_api(host) and len(choosable) > len(set(fit.gpus)):
         message = (
-            f"{host.name} has no device groups before vSphere 8: ESXi selects {len(set(fit.gpus))} of "
-            f"{counted(len(choosable), 'GPU')}, and these may not be connected by NVLink"
+            f"device groups require vSphere 8, so on {host.name}, ESXi selects {len(set(fit.gpus))} of "
+            f"{counted(len(choosable), 'GPU')}, which NVLink may not connect"
         )
         remedy = (
             "check `nvidia-smi topo -m` in the guest; if NVLink does not connect the GPUs, power the VM off "

@@ -145,7 +145,7 @@ def check_creation_keys(
         if pool is not None and pool != base.resource_pool_moid:
             differing.append("resource_pool")
     if differing:
-        message = f"{', '.join(differing)}: differs from the VM, but applies only at creation"
+        message = f"{', '.join(differing)}: differs from the VM, but takes effect only when a VM is created"
         remedy = "change it manually, or delete the VM and plan again"
         findings.add_vm(Code.SET_AT_CREATION_ONLY, vm, message, remedy)
 
@@ -216,7 +216,10 @@ def _faults(
     others = [part.kind for part in nic_parts(group) if part.kind != NIC_PART]
     if others:
         yield (
-            f"the device group {name} also contains {listed(dict.fromkeys(others))}, which no key requests",
+            (
+                f"the device group {name} also contains {listed(dict.fromkeys(others))}, which the plan file "
+                f"does not request"
+            ),
             "use another group, or a separate vGPU and NIC",
         )
         return
@@ -230,5 +233,5 @@ def _faults(
                 f"the device group {name} contains {models}, but `nics` has only {have} of the {count} "
                 "passthrough NICs that it requires"
             ),
-            "add {type: passthrough, near: gpu} to its `nics` for each",
+            "for each missing NIC, add {type: passthrough, near: gpu} to `nics`",
         )

@@ -189,7 +189,7 @@ def _notes(rows: Sequence[PoolRow], width: int) -> list[Text]:
             notes.append(f"{row.board} in MIG mode: {starts}{more}.")
         if row.nvlink_lost:
             words = counted(row.nvlink_lost, "idle GPU has an NVLink peer", "idle GPUs have an NVLink peer")
-            notes.append(f"{row.board}: {words} that is in use on its own.")
+            notes.append(f"{row.board}: {words} that is used individually.")
         if row.not_ready:
             noun = counted(row.not_ready, "GPU is", "GPUs are")
             notes.append(f"{row.board}, {row.mode}: {noun} not ready.")

@@ -67,7 +67,7 @@ _FREE = (
     Column("RESERVED", is_right=True),
     Column("FREE", is_right=True),
 )
-NOTE = "Whole GPUs. IN USE is the number of GPUs used by VMs without a reservation. Enforced for plans only."
+NOTE = "Whole GPUs. IN USE is the number of GPUs used by VMs without a reservation. Enforced only for plans."
 
 
 def _place(row: UseRow, sort: UseSort) -> tuple[float, str]:
@@ -209,7 +209,12 @@ def _hour_cells(row: HoursRow, total: float, by: str) -> list[Cell]:
 
 
 def _hour_notes(found: Hours, width: int) -> list[Text]:
-    notes = ["A VM uses its GPUs while powered on. Based on current devices; deleted VMs are not counted."]
+    notes = [
+        (
+            "A VM uses its GPUs while powered on. Calculated from the VMs' current devices; deleted VMs "
+            "are not counted."
+        )
+    ]
     if found.unread:
         notes.append(f"Events could not be read: {found.unread}. Only the uptime of running VMs is counted.")
     elif found.reaches is not None:
