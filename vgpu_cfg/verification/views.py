@@ -154,9 +154,9 @@ class GuestView:
 
     @property
     def nics(self) -> tuple[GuestNic, ...]:
-        """The NICs that netplan is written for."""
+        """The NICs that netplan is written for, or that vCenter's customization sets."""
         found = self.spec.get(NetworkModule)
-        return found.nics if found is not None else ()
+        return (*(found.nics if found is not None else ()), *self.spec.customized)
 
     @property
     def roce(self) -> RoceModule | None:

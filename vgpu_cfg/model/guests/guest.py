@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, ValidationError, field_validator
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guests.base import ModuleBase
+from vgpu_cfg.model.guests.base import GuestNic, ModuleBase
 from vgpu_cfg.model.guests.modules import GuestModule
 from vgpu_cfg.model.plan_file import LoginEntry
 
@@ -100,6 +100,7 @@ class GuestSpec(Frozen):
     own #cloud-config, merged under this tool's. `addresses` are those by which ssh may reach the guest,
     if the plan sets them. `wait_seconds` is the maximum duration of its first boot. If `is_exposed`, the
     clone carries secrets too, and a host key that is made beforehand: nothing reaches the guest afterwards.
+    `customized` are the NICs whose addresses vCenter's customization sets: they are only verified.
     """
 
     plan: str
@@ -109,6 +110,7 @@ class GuestSpec(Frozen):
     modules: tuple[GuestModule, ...] = ()
     user_data: str = ""
     addresses: tuple[str, ...] = ()
+    customized: tuple[GuestNic, ...] = ()
     wait_seconds: int = 1800
     is_exposed: bool = False
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredSite, DesiredTraining, DesiredVm
-from vgpu_cfg.model.guests.base import Fetched
+from vgpu_cfg.model.guests.base import Fetched, GuestNic
 from vgpu_cfg.model.guests.downloads import PINS, TOOLKIT, TOOLKIT_KEY, Download
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import (
@@ -157,9 +157,17 @@ def _spec(desired: DesiredPlan, own: OwnGuest, team: Team | None, wiring: Wiring
         ),
         user_data=guest.user_data,
         addresses=_reached_at(own.nics),
+        customized=tuple(_customized(own)),
         wait_seconds=guest.wait_seconds,
         is_exposed=guest.is_exposed,
     )
+
+
+def _customized(own: OwnGuest) -> Iterator[GuestNic]:
+    """Yield the NICs that a customization gives addresses; it sets no names and no MTU."""
+    for nic in own.nics:
+        if own.guest.spec and nic.is_stated and not nic.is_whole:
+            yield nic.guest.model_copy(update={"name": "", "mtu": None})
 
 
 def _reached_at(nics: tuple[PlannedNic, ...]) -> tuple[str, ...]:
