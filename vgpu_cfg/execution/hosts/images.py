@@ -54,7 +54,7 @@ def remediate_host(change: RemediateHost, hosts: HostSession) -> Step:
     view = yield from hosts.read_awake(ref, change.settles)
     if not hosts.is_in_force(change, view):
         check_down(view, hosts)
-        _check_changes(change, hosts)
+        yield from _check_changes(change, hosts)
         hosts.run.check_going_on()
         hosts.marks.keep(ref.moid, restart="reboot")
         hosts.shells.restarts(ref.moid)
@@ -80,11 +80,23 @@ def _has_components(change: SetImage, hosts: HostSession) -> bool:
     return change.components.items() <= image.components.items()
 
 
-def _check_changes(change: RemediateHost, hosts: HostSession) -> None:
-    """See that the image brings no component to a host that the plan did not show."""
-    name = change.cluster_name
-    found = _read_image(change.host.moid, change.cluster_moid, name, hosts).hosts.get(change.host.moid)
-    others = set(found.differs if found is not None else ()) - {*change.changes}
+def _check_changes(change: RemediateHost, hosts: HostSession) -> Waiting[None]:
+    """See that the image brings no component to a host that the plan did not show.
+
+    A host that was never checked against the image is checked first.
+    """
+    name, moid, cluster = change.cluster_name, change.host.moid, change.cluster_moid
+    found = _read_image(moid, cluster, name, hosts).hosts.get(moid)
+    if found is None:
+        yield from _run(cluster, ("check", ""), {"hosts": [moid]}, name, hosts)
+        found = _read_image(moid, cluster, name, hosts).hosts.get(moid)
+    if found is None:
+        raise NotConfirmed(
+            f"vCenter does not report how the image of {name} changes {change.host.name}",
+            subject=change.host.name,
+            remedy="check the host's compliance in the cluster's Updates tab; then " + PLAN_AGAIN,
+        )
+    others = set(found.differs) - {*change.changes}
     if others:
         raise NotConfirmed(
             f"the image of {name} also changes {', '.join(sorted(others))} on "

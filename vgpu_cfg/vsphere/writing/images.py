@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from vgpu_cfg.changes.change import SetImage
-from vgpu_cfg.errors import NotFound, StalePlan
+from vgpu_cfg.errors import NotFound, StalePlan, VCenterError
 from vgpu_cfg.model.observed.host_facts import BASE_IMAGE
 from vgpu_cfg.ports import ImageAction, TaskState, TaskUpdate
 from vgpu_cfg.vsphere.host_facts.images import software_path
@@ -30,6 +30,7 @@ _STATES: Mapping[str, TaskState] = {
     "SUCCEEDED": TaskState.SUCCESS,
     "FAILED": TaskState.ERROR,
 }
+_HAS_ONE = "[ALREADY_EXISTS]"
 _BAD = ("ERROR", "TIMED_OUT", "RETRY_PENDING", "SKIPPED")
 
 
@@ -43,7 +44,12 @@ def draft_image(session: Session, change: SetImage) -> str:
         if _user((one.get("metadata") or {}).get("owner")) == _user(session.account):
             _check_left(session, change, draft)
             drop_draft(session, change.cluster_moid, draft)
-    draft = session.rest.call("POST", path, None, what, repeats=False)
+    try:
+        draft = session.rest.call("POST", path, None, what, repeats=False)
+    except VCenterError as error:
+        if _HAS_ONE not in error.message:
+            raise
+        raise _other_draft(change) from error
     if not isinstance(draft, str):
         raise unreadable(what, session.address)
     software, wanted = f"{path}/{quote(draft)}/software", dict(change.components)
@@ -61,11 +67,15 @@ def _check_left(session: Session, change: SetImage, draft: str) -> None:
     found = mapping_of(session.rest.call("GET", f"{path}/drafts/{quote(draft)}", None, what), what, "")
     image = session.rest.call("GET", path, None, what)
     if _document(found.get("software"), change) != _document(image, change):
-        raise StalePlan(
-            f"the account has a draft of the image of {change.subject.name} with other changes",
-            subject=change.subject.name,
-            remedy="save or discard it in the cluster's Updates tab, then run the command again",
-        )
+        raise _other_draft(change, " with other changes")
+
+
+def _other_draft(change: SetImage, which: str = "") -> StalePlan:
+    return StalePlan(
+        f"the account has a draft of the image of {change.subject.name}{which}",
+        subject=change.subject.name,
+        remedy="save or discard it in the cluster's Updates tab, then run the command again",
+    )
 
 
 def _document(software: Any, change: SetImage) -> dict[str, Any]:

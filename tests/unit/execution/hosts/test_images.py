@@ -195,6 +195,13 @@ def test_an_image_with_components_that_were_not_shown_is_not_applied(
     assert bool(server.asked("apply image")) is not bool(message)
 
 
+def test_a_host_without_a_report_is_checked_and_not_remediated_unseen() -> None:
+    server = estate(image=ClusterImage(components={DRIVER: NEW}))
+    assert "does not report how the image of gpu changes esx-01" in remediated(server).message
+    assert server.asked("check image")
+    assert not server.asked("apply image")
+
+
 def test_a_failed_remediation_fails_the_step() -> None:
     server = estate(failures={("apply image", 1): ("Error", "The host did not come up.")})
     outcome = remediated(server)
