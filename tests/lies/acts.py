@@ -17,11 +17,16 @@ from pyVmomi import vim
 from tests.cli.colleague import Colleague
 from tests.cli.host_watch import Watch, watch_labs
 from tests.cli.roles import Given, as_account
+from tests.lies.images import play_images
 from tests.lies.judge import see_clean
-from tests.lies.other_plans import OTHER_PLANS
+from tests.lies.other_plans import CUSTOMIZING, OTHER_PLANS, READY
 from tests.lies.stage import ESTATE, OWN, PLAN, SERVER, Stage, facts_of, is_left
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.shell.shell import LabShell
 from vgpu_cfg.lab.simulation.past_events import record
-from vgpu_cfg.lab.state.inventory import Cluster, VirtualMachine
+from vgpu_cfg.lab.state.devices import nics_of
+from vgpu_cfg.lab.state.inventory import Cluster, Host, VirtualMachine
+from vgpu_cfg.settings.connection import LAB_PASSWORD
 
 if TYPE_CHECKING:
     import pytest
@@ -31,13 +36,37 @@ if TYPE_CHECKING:
 COLLEAGUE, ADMINISTRATOR = "Colleague@VSPHERE.LOCAL", "Administrator@VSPHERE.LOCAL"
 
 
+_TIME_SLICED = """secrets: {esxi: env:ESXI_PASSWORD}
+hosts:
+- names: [esx-2.lab]
+  graphics_type: sharedDirect
+  gpus: {match: {numa: 1}, use: vgpu, sharing: time_sliced, ecc: true}
+  access: {ssh: open-and-close, user: root, password: {secret: esxi}, host_keys: pin}
+  disruption: {allow: [maintenance, reboot]}
+"""
+_ADDRESSES = """secrets: {pw: "env:GUEST_PASSWORD"}
+vms:
+- name: train-01
+  template: ubuntu
+  cluster: gpu
+  cpus: 2
+  memory: 4GiB
+  nics: [{network: vm-network, ip: 10.0.0.5/24}, {network: prod, ip: 10.0.1.5/24}]
+  guest: {spec: farm, by: guest-operations, login: {user: root, password: {secret: pw}}}
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A scene: what it is about, for readers of the table, and the lies that it is for."""
+    """A scene: what it is about, for readers of the table, and the lies that it is for.
+
+    If it `is_apart`, the commands of the table's other columns use nothing that these lies change.
+    """
 
     about: str
     play: Callable[[Stage, pytest.MonkeyPatch, Path], str]
     beliefs: tuple[str, ...]
+    is_apart: bool = False
 
 
 def act_of(name: str, stage: Stage, patch: pytest.MonkeyPatch, folder: Path) -> str:
@@ -212,6 +241,47 @@ def _other_gpu(stage: Stage, patch: pytest.MonkeyPatch, _folder: Path) -> str:
     return _made(stage)
 
 
+def _customized_gpu(stage: Stage, patch: pytest.MonkeyPatch, _folder: Path) -> str:
+    patch.setenv("VGPU_CFG_LAB_GPU_CHOICE", "lowest")
+    word = OTHER_PLANS["customized GPU"].word(stage, "customized GPU")
+    state = stage.vgpu_cfg.lab("customized-GPU.yaml").state
+    [vm] = [vm for vm in state.all(VirtualMachine) if vm.name == "train-01"]
+    if guest_of(vm).host_name == "train-01":
+        return word
+    assert "customization failed" in stage.ran["again"].told
+    return "less"
+
+
+def _addresses(stage: Stage, patch: pytest.MonkeyPatch, _folder: Path) -> str:
+    patch.setenv("GUEST_PASSWORD", "secret")
+    account = "cloud_init: false, account: {user: root, password: secret}"
+    there = stage.elsewhere("addresses", CUSTOMIZING.replace("cloud_init: false", account), _ADDRESSES)
+    there.type("apply", "apply", "--yes", PLAN)
+    assert there.ran["apply"].code == 0
+    [vm] = [vm for vm in there.look().all(VirtualMachine) if not vm.is_template]
+    found = [guest_of(vm).settings[nic.macAddress.lower()].addresses for nic in nics_of(vm.devices)]
+    verified = there.type("verify", "verify", PLAN).code
+    is_right = found == [("10.0.0.5/24",), ("10.0.1.5/24",)]
+    assert is_right == (verified == 0)
+    return "right" if is_right else "less"
+
+
+def _changed_host(stage: Stage, patch: pytest.MonkeyPatch, _folder: Path) -> str:
+    patch.setenv("ESXI_PASSWORD", LAB_PASSWORD)
+    there = stage.elsewhere("changed host", READY, _TIME_SLICED)
+    there.type("apply", "apply", "--yes", PLAN)
+    assert there.ran["apply"].code == 0, there.ran["apply"].told
+    lab = there.vgpu_cfg.lab(there.estate)
+    [host] = [host for host in lab.state.all(Host) if host.name == "esx-2.lab"]
+    for mode in ("-mig 1", "-e 0"):
+        LabShell(lab, host).execute(f"nvidia-smi {mode}")
+    told = there.type("status", "status", "--exit-code", PLAN).told
+    there.type("again", "apply", "--yes", PLAN)
+    [gpu] = next(host for host in there.look().all(Host) if host.name == "esx-2.lab").gpus
+    assert not gpu.mig_enabled or there.ran["again"].code, "apply ends well with MIG mode on"
+    return "right" if "in sync" not in told or not gpu.mig_enabled else "less"
+
+
 def _lost_host(stage: Stage, _patch: pytest.MonkeyPatch, _folder: Path) -> str:
     stage.vgpu_cfg.done("apply", "--yes", PLAN)
     stage.vgpu_cfg.lab(ESTATE).at_server("esx-2.lab", "cut_off")
@@ -305,6 +375,7 @@ ACTS = {
             "groups-are-read-back",
             "group-members-show-as-devices",
             "group-nic-component-type",
+            "group-nic-is-dynamic-directpath",
             "passthrough-reports-system-id",
         ),
     ),
@@ -319,6 +390,79 @@ ACTS = {
             "deploy-pkg-means-pending",
         ),
     ),
+    "hosts": Act(
+        "`apply`, and `apply` without MIG mode, of a host without a driver",
+        _with_other_plan("hosts"),
+        (
+            "reboot-activates-settings",
+            "graphics-type-with-driver",
+            "mig-mode-on-ampere",
+            "mig-mode-from-hopper",
+            "reboot-drops-mixed-size",
+            "passthrough-rebinds",
+            "ats-support-option",
+            "esxcli-through-vcenter",
+            "depot-list-in-a-shell",
+            "depot-list-through-vcenter",
+            "vib-install-through-vcenter",
+            "vib-install-of-two-depots",
+        ),
+        is_apart=True,
+    ),
+    "ready hosts": Act(
+        "`apply` of graphics types and a VM with a MIG profile, with access to the hosts' shells",
+        _with_other_plan("ready hosts"),
+        (
+            "graphics-type-after-xorg-restart",
+            "nvidia-smi-topo-on-esxi",
+            "nvidia-smi-mig-on-esxi",
+            "numa-info-counts-like-nvidia-smi",
+        ),
+        is_apart=True,
+    ),
+    "changed host": Act(
+        "`status` and `apply` after a colleague changed a GPU's mode in a host's shell",
+        _changed_host,
+        ("settings-change-at-boot-only",),
+        is_apart=True,
+    ),
+    "images": Act(
+        "`apply` of a driver and an ESXi version by image, after an interruption and a failed validation",
+        lambda stage, _patch, _folder: play_images(stage),
+        (
+            "base-image-ends-in-build",
+            "image-compliance-fields",
+            "one-draft-per-account",
+            "image-task-in-result",
+            "driver-component-names",
+            "remediation-keeps-maintenance",
+        ),
+        is_apart=True,
+    ),
+    "customized GPU": Act(
+        "`apply` of a VM with a vGPU and a customization specification if ESXi chooses another GPU",
+        _customized_gpu,
+        ("customization-survives-a-short-start",),
+        is_apart=True,
+    ),
+    "addresses": Act(
+        "`apply` and `verify` of a VM with two addresses by a customization specification",
+        _addresses,
+        ("customization-follows-pci-slots", "pci-slot-order"),
+        is_apart=True,
+    ),
+    "library": Act(
+        "`apply`, and `apply` with more memory, of a VM from a library's VM template",
+        _with_other_plan("library"),
+        ("library-template-is-in-the-inventory", "library-template-clones-alike"),
+        is_apart=True,
+    ),
+    "MIG": Act(
+        "`apply` of VMs that fill two GPUs in MIG mode, and of smaller ones instead of half of them",
+        _with_other_plan("MIG"),
+        ("first-3g-instance-at-slice-4", "mig-gpus-fill-one-by-one", "starts-within-a-gpu"),
+        is_apart=True,
+    ),
     "moved": Act(
         "`apply`, and `apply --allow-move` to another host, of a running VM with a vGPU",
         _with_other_plan("moved"),
@@ -326,6 +470,7 @@ ACTS = {
             "relocate-moves-like-migrate",
             "relocate-moves-running-vgpu-vms",
             "vmotion-cost-units",
+            "latency-needs-cpu-and-memory",
             "core-clock-is-cpu-mhz",
             "numa-affinity-format",
             "drs-keeps-numa-affinity",
@@ -390,3 +535,6 @@ ACTS = {
     ),
 }
 """The scenes by the name of their column."""
+
+APART = {lie for act in ACTS.values() if act.is_apart for lie in act.beliefs} - {"esxcli-through-vcenter"}
+"""The lies that only scenes are for: other commands read a host's settings by esxcli, and install nothing."""

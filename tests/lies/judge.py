@@ -18,6 +18,8 @@ import pytest
 
 from tests.cli.command_line import CommandLine, Ran
 from tests.lies.stage import ESTATE, PLAN, SERVER, Facts, Stage, facts_of, is_left
+from vgpu_cfg.lab import esxcli
+from vgpu_cfg.lab.state.inventory import LabState
 
 EDITED = (("memory: 4GiB", "memory: 6GiB"), ("ml-2026", "ml-2027"), ("power: false", "power: true"))
 JUDGEMENTS = (0, 8, 10)
@@ -140,6 +142,11 @@ def gone(step: Step, honest: Step) -> str:
     return "right"
 
 
+def _ask(_state: LabState | None, belief: str) -> bool:
+    ASKED.add(belief)
+    return False
+
+
 @cache
 def honest_run() -> Played:
     """Return the commands as an honest lab answers them, once for a process."""
@@ -147,4 +154,10 @@ def honest_run() -> Played:
 
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "200")
+        patch.setattr(LabState, "denies", _ask)
+        patch.setattr(esxcli, "refusal_of", lambda _state, _way, command, _of: _ask(None, command) or None)
         return play(Stage.build(CommandLine(Path(folder), patch)))
+
+
+ASKED: set[str] = set()
+"""The beliefs that the lab asked about in the honest run, and the esxcli commands that hosts carried out."""

@@ -65,6 +65,7 @@ class Stage:
 
     def elsewhere(self, name: str, estate: str, plan: str) -> Stage:
         """Return a stage with these lies on another estate, which has its name, with another plan file."""
+        name = name.replace(" ", "-")
         self.vgpu_cfg.write(f"{name}.yaml", f"{estate}lies: [{', '.join(self.lies)}]\n")
         self.vgpu_cfg.write(PLAN, f"version: 1\nname: {name}\nvcenter: lab:{name}.yaml\n{plan}")
         return Stage(self.vgpu_cfg, self.lies, f"{name}.yaml", self.ran, self.harmed)

@@ -10,11 +10,12 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 from tests.extent import each
-from tests.lies.acts import ACTS, act_of
-from tests.lies.judge import cells, honest_run, play
+from tests.lies.acts import ACTS, APART, act_of
+from tests.lies.judge import ASKED, cells, honest_run, play
 from tests.lies.stage import Stage
 from vgpu_cfg.documents import dump, parse_text
 from vgpu_cfg.lab.estates.lies import LIES
+from vgpu_cfg.settings.connection import LAB_PASSWORD
 
 OUTCOMES = Path(__file__).parent / "outcomes.yaml"
 WHY = "every lie of the lab, and every scene: tests/lies"
@@ -32,6 +33,7 @@ def vgpu_cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("ESXI_PASSWORD", LAB_PASSWORD)
     return CommandLine(folder, monkeypatch)
 
 
@@ -51,11 +53,14 @@ def hold(belief: str, found: dict[str, str]) -> None:
     OUTCOMES.write_text(dump(kept), encoding="utf-8")
 
 
-@pytest.mark.parametrize("belief", each(((lie,) for lie in LIES), WHY, lambda lie: lie in SHORT, one_of=16))
+@pytest.mark.parametrize(
+    "belief", each(((lie,) for lie in LIES if lie not in APART), WHY, lambda lie: lie in SHORT, one_of=16)
+)
 def test_no_lie_does_harm(belief: str, vgpu_cfg: CommandLine) -> None:
     stage = Stage.build(vgpu_cfg, belief)
     played = play(stage)
     hold(belief, cells(played, honest_run(), stage, belief))
+    assert not ASKED & {*APART, "software.sources.vib.list", "software.vib.install"}, "a lie is not apart"
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from vgpu_cfg.lab.rules.gpu_load import drives
 from vgpu_cfg.lab.rules.refusals import text_of
+from vgpu_cfg.lab.simulation.bends import refusal_of
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import (
@@ -96,10 +98,14 @@ def command(name: str) -> Callable[[Command], Command]:
     return register
 
 
-def run(lab: Simulation, host: Host, name: str, arguments: Arguments) -> Answer:
+def run(
+    lab: Simulation, host: Host, name: str, arguments: Arguments, way: Literal["vcenter", "shell"]
+) -> Answer:
     """Carry a command out; case does not matter in its name. Raises UnknownCommandError, CommandError."""
-    found = COMMANDS.get(name.lower())
-    if found is None:
+    found, refusal = COMMANDS.get(name.lower()), refusal_of(lab.state, way, name.lower(), arguments)
+    if refusal:
+        raise CommandError(*refusal)
+    if found is None or refusal is not None:
         raise UnknownCommandError(name)
     return found(lab, host, arguments)
 

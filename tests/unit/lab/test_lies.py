@@ -19,9 +19,13 @@ from vgpu_cfg.lab.estates.lies import (
     Faulted,
     Guarded,
     Heard,
+    Printed,
+    Refused,
     Rejected,
     Unlogged,
 )
+from vgpu_cfg.lab.esxcli import COMMANDS
+from vgpu_cfg.lab.shell.shell import TOOLS
 from vgpu_cfg.lab.simulation.bends import bends_for
 from vgpu_cfg.lab.simulation.faults import fault_type
 from vgpu_cfg.lab.simulation.operations import METHODS, OPERATIONS
@@ -69,6 +73,10 @@ def _see(bend: Bend) -> None:
         case Unlogged(events):
             for event in events:
                 _see_part(event)
+        case Refused(command):
+            assert any(f"{name}.".startswith(command) for name in COMMANDS)
+        case Printed(command):
+            assert f"/bin/{command.partition(' ')[0]}" in TOOLS
     assert all(name in CALLS for name in getattr(bend, "method", "").split("|") if name)
 
 

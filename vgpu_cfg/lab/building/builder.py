@@ -5,8 +5,8 @@ Customization specifications are turned from the form of an estate file into the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from ipaddress import ip_interface
 from typing import Any, TypeVar
@@ -52,6 +52,24 @@ Thing = TypeVar("Thing", Datastore, Network)
 
 _Customization: Any = vim.vm.customization
 _ANOTHER_KEY = list(b"another vCenter's public key")
+
+
+def _bend(host: Host, denies: Callable[[str], bool]) -> None:
+    """Make beliefs about a host false."""
+    if denies("first-3g-instance-at-slice-4"):
+        host.mig_starts = "low"
+    elif denies("starts-within-a-gpu"):
+        host.mig_starts = "in turns"
+    if denies("ats-support-option"):
+        setting = host.kernel.pop("atsSupport", None)
+        if setting is not None:
+            setting.configured = setting.runtime = setting.default = "FALSE"
+            host.kernel["vtdAtsSupport"] = replace(setting, is_option=False)
+
+
+def _renamed(component: str) -> str:
+    """Return another name for a component of NVIDIA's."""
+    return f"gpu-{component}" if component.casefold().startswith("nvd-") else component
 
 
 def _admission_control(percent: int) -> Any:
@@ -126,6 +144,8 @@ class _Builder:
             self._add_datacenter(part, ("beside", index))
             self._add_vms(part, ("beside", index))
         self._stop_at_faults()
+        for host in self.state.all(Host) if self.state.lies else ():
+            _bend(host, self.state.denies)
         self.state.count_as_unchanged()
         return self.state
 
@@ -145,6 +165,13 @@ class _Builder:
         for index, vm in enumerate(part.vms):
             for name in vm.all_names:
                 self._add_vm(vm, name, (*loc, "vms", index))
+
+    def _image(self, part: file.ImagePart) -> Image:
+        image = Image(**part.model_dump())
+        if self.state.denies("driver-component-names"):
+            image.components = {_renamed(name): version for name, version in image.components.items()}
+            image.depot = {_renamed(name): versions for name, versions in image.depot.items()}
+        return image
 
     def _add_library(self, part: file.LibraryPart, loc: Loc) -> None:
         templates = {vm.name: vm.moid for vm in self.state.all(VirtualMachine) if vm.is_template}
@@ -182,7 +209,7 @@ class _Builder:
             cluster = self.site.add_cluster(part.name, drs=part.drs, ha=part.ha)
             cluster.drs_options |= part.drs_options
             cluster.image_managed = part.image_managed or part.image is not None
-            cluster.image = Image(**part.image.model_dump()) if part.image is not None else None
+            cluster.image = self._image(part.image) if part.image is not None else None
             cluster.config_managed = part.config_managed
             if part.admission_control:
                 cluster.das = _admission_control(part.admission_control)

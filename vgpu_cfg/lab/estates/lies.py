@@ -8,8 +8,9 @@ Types, fields, methods and faults have the names of the WSDL. A field of a type 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator
 
@@ -102,7 +103,13 @@ LIES: Mapping[str, str] = {
     "spec-is-sent-back-as-read": "A customization specification is rejected if it was read before.",
     "customization-spec-format": "The end of a customization is not logged as an event.",
     "deploy-pkg-means-pending": "`tools.deployPkg.fileName` is never set.",
+    "customization-follows-pci-slots": "Settings go to adapters in the reverse order of their PCI slots.",
+    "pci-slot-order": "New adapters have PCI slots before the template's.",
+    "customization-survives-a-short-start": "Customization fails for a VM powered off before it.",
+    "library-template-is-in-the-inventory": "A library item has no `vm_template`.",
+    "library-template-clones-alike": "CloneVM_Task of a library's VM template fails with `NotSupported`.",
     # Device groups.
+    "group-nic-is-dynamic-directpath": "A group with a Dynamic DirectPath NIC is rejected.",
     "group-in-one-config-spec": "A request with a device group is rejected.",
     "clone-takes-device-groups": "A clone with a device group is rejected.",
     "group-sequence-from-zero": "A member of a group with `sequenceId` 0 is rejected.",
@@ -141,6 +148,35 @@ LIES: Mapping[str, str] = {
     "gpu-counters-of-power": "vCenter has no counters for GPU memory and power.",
     "gpu-counter-device-base": "Counters use the device name `gpu0`.",
     "max-query-metrics": "A query for more than one object is rejected.",
+    # Settings of hosts, their restarts, and their shells.
+    "reboot-activates-settings": "Module and kernel settings, ECC, and packages wait for a cold boot.",
+    "settings-change-at-boot-only": "ECC, NIC firmware, and MIG mode change at once.",
+    "graphics-type-after-xorg-restart": "Restarting `xorg` does not activate graphics types.",
+    "graphics-type-with-driver": "The reboot that activates the driver does not activate graphics types.",
+    "first-3g-instance-at-slice-4": "MIG instances get the lowest free position.",
+    "starts-within-a-gpu": "Every second MIG instance gets the lowest free position, not the highest.",
+    "mig-gpus-fill-one-by-one": "vGPUs of GPUs in MIG mode follow the assignment policy.",
+    "latency-needs-cpu-and-memory": "High latency sensitivity reserves one more core.",
+    "mig-mode-on-ampere": "A reboot turns off MIG mode on Ampere.",
+    "mig-mode-from-hopper": "On Hopper and later, MIG mode waits for a reboot, and outlasts it.",
+    "reboot-drops-mixed-size": "A reboot keeps the mixed-size mode.",
+    "passthrough-rebinds": "Every passthrough change waits for a reboot.",
+    "ats-support-option": "`atsSupport` is off and is named `vtdAtsSupport` in every release.",
+    "esxcli-through-vcenter": "A host has no esxcli command through vCenter.",
+    "depot-list-in-a-shell": "`software sources vib list` fails with `MaintenanceModeError`.",
+    "depot-list-through-vcenter": "`software sources vib list` is unknown through vCenter.",
+    "vib-install-through-vcenter": "`software vib install` fails through vCenter.",
+    "vib-install-of-two-depots": "`software vib install` fails with more than one depot.",
+    "nvidia-smi-topo-on-esxi": "`nvidia-smi topo -m` prints no matrix.",
+    "nvidia-smi-mig-on-esxi": "`nvidia-smi mig -lgi` prints no placements.",
+    "numa-info-counts-like-nvidia-smi": "`nvidia-smi topo -m` counts NUMA nodes from 1.",
+    # Images of clusters.
+    "base-image-ends-in-build": "Base image versions end in `-standard`.",
+    "image-compliance-fields": "The compliance report has no `hosts`.",
+    "one-draft-per-account": "The owner of a draft is shown without a domain.",
+    "image-task-in-result": "Lifecycle Manager tasks have no result.",
+    "driver-component-names": "Names of NVIDIA's components start with `gpu-`.",
+    "remediation-keeps-maintenance": "A host leaves maintenance mode after its remediation.",
     # Attributes, policies, privileges.
     "custom-attribute-holds-255": "Custom attribute values are truncated after 100 characters.",
     "policy-answer-omits-objects": "The storage policy API also lists objects that have no policy.",
@@ -237,7 +273,27 @@ class Unlogged(NamedTuple):
     events: tuple[str, ...]
 
 
-Bend = Answered | Heard | Rejected | Guarded | Faulted | Unlogged
+class Refused(NamedTuple):
+    """An esxcli command, or all below a name, fails: with these lines, or as unknown to the host.
+
+    It does so through vCenter, in the host's shell, or in both if `way` is empty. `depots` is how many it
+    must have at least.
+    """
+
+    command: str
+    way: Literal["", "vcenter", "shell"] = ""
+    lines: tuple[str, ...] = ()
+    depots: int = 1
+
+
+class Printed(NamedTuple):
+    """The output of a command in a host's shell is changed."""
+
+    command: str
+    change: Callable[[str], str]
+
+
+Bend = Answered | Heard | Rejected | Guarded | Faulted | Unlogged | Refused | Printed
 
 
 def nothing(_value: Any) -> Any:
@@ -294,6 +350,11 @@ def without(**fields: object) -> Change:
     return change
 
 
+def counted_from_one(matrix: str) -> str:
+    """Count the NUMA nodes in nvidia-smi's matrix from 1."""
+    return re.sub(r"(?m)^(GPU.*\t)(\d+)(\tN/A)$", lambda row: f"{row[1]}{int(row[2]) + 1}{row[3]}", matrix)
+
+
 def lacking(field: str) -> Change:
     """Drop the items of a list that have a field."""
     return lambda old: type(old)([one for one in old if getattr(one, field, None) is None])
@@ -301,6 +362,7 @@ def lacking(field: str) -> Change:
 
 _CLONE, _EDIT, _BOTH = "CloneVM_Task", "ReconfigVM_Task", "CloneVM_Task|ReconfigVM_Task"
 _GROUPS = ("VirtualMachineVirtualDeviceGroups",)
+_DYNAMIC = "VirtualPCIPassthroughDynamicBackingInfo"
 _FIRST_OF_GROUP = ("VirtualDeviceDeviceGroupInfo.sequenceId=0",)
 _CUSTOMIZED_NIC = ("CustomizationSpec", "VirtualEthernetCard")
 _POWER_EVENTS = ("VmPoweredOnEvent", "VmPoweredOffEvent", "VmSuspendedEvent", "VmResettingEvent")
@@ -311,6 +373,8 @@ _MADE_BY = "VmCreatedEvent.userName|VmClonedEvent.userName|VmDeployedEvent.userN
 _DVX = ("VirtualPCIPassthroughDvxBackingInfo",)
 _CLUSTER, _GROUP_AND_RULE = "ReconfigureComputeResource_Task", ("ClusterGroupSpec", "ClusterRuleSpec")
 _RAW = "VirtualMachine.Config.RawDevice"
+_NO_MAINTENANCE = ("[MaintenanceModeError]", "The host is not in maintenance mode")
+_NO_BUNDLE = ("[MetadataDownloadError]", "Could not download from the depot")
 _POLICY = "VirtualMachineDefinedProfileSpec"
 
 
@@ -365,6 +429,7 @@ BENDS: Mapping[str, Bend | list[Bend]] = {
     "customization-spec-format": Unlogged(("CustomizationSucceeded", "CustomizationFailed")),
     "deploy-pkg-means-pending": Answered(_EXTRA, without(key="tools.deployPkg.fileName")),
     # Device groups.
+    "group-nic-is-dynamic-directpath": Rejected(_BOTH, "InvalidDeviceSpec", (*_GROUPS, _DYNAMIC)),
     "group-in-one-config-spec": Rejected(_BOTH, "InvalidDeviceSpec", _GROUPS),
     "clone-takes-device-groups": Rejected(_CLONE, "InvalidDeviceSpec", _GROUPS),
     "group-sequence-from-zero": Rejected(_BOTH, "InvalidDeviceSpec", _FIRST_OF_GROUP),
@@ -383,6 +448,15 @@ BENDS: Mapping[str, Bend | list[Bend]] = {
     "gpu-counters-of-power": Answered("PerformanceManager.perfCounter", cut(1)),
     "gpu-counter-device-base": Answered("PerfMetricId.instance", instead("gpu0")),
     "max-query-metrics": Rejected("QueryPerf", "InvalidArgument", most=("querySpec", 1)),
+    # The shells of hosts.
+    "nvidia-smi-topo-on-esxi": Printed("nvidia-smi topo", instead("No topology information is available.\n")),
+    "nvidia-smi-mig-on-esxi": Printed("nvidia-smi mig -lgi", lambda text: re.sub(r" +\d+:\d+\|", "|", text)),
+    "numa-info-counts-like-nvidia-smi": Printed("nvidia-smi topo", counted_from_one),
+    "esxcli-through-vcenter": Refused("", "vcenter"),
+    "depot-list-in-a-shell": Refused("software.sources.vib.list", "", _NO_MAINTENANCE),
+    "depot-list-through-vcenter": Refused("software.sources.vib.list", "vcenter"),
+    "vib-install-through-vcenter": Refused("software.vib.install", "vcenter", _NO_BUNDLE),
+    "vib-install-of-two-depots": Refused("software.vib.install", "", _NO_BUNDLE, depots=2),
     # Attributes, policies, privileges.
     "custom-attribute-holds-255": Answered("CustomFieldStringValue.value", cut(100)),
     "privileges-asked-together": Rejected("HasPrivilegeOnEntities", "InvalidArgument", most=("entity", 1)),

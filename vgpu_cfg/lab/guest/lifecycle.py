@@ -50,7 +50,14 @@ def halt(lab: Simulation, vm: VirtualMachine) -> None:
     """Let a guest be gone: its VM lost its power."""
     lab.note(vm, "power off")
     end_all(lab, vm)
-    lab.state.waking.pop(vm.moid, None)
+    is_booting = lab.state.waking.pop(vm.moid, None) is not None
+    if (
+        is_booting
+        and vm.customization is not None
+        and lab.state.denies("customization-survives-a-short-start")
+    ):
+        _begin_customization(lab, vm)
+        _log_customization(lab, vm, "CustomizationUnknownFailure", _FAILED)
     if vm.made_guest is not None:
         stop(vm.made_guest)
         lab.state.touch(vm)
@@ -121,6 +128,7 @@ _CUSTOMIZATION_FAILURES = {
 }
 """The words of a guest's fault → the event for it."""
 
+_FAILED = "An error occurred while customizing VM {}."
 _Customization: Any = vim.vm.customization
 
 
@@ -129,20 +137,27 @@ def customize(lab: Simulation, vm: VirtualMachine) -> None:
     spec = vm.customization
     if spec is None or not vm.tools_installed:
         return
-    vm.customization = None
-    vm.extra_config.pop(PENDING_KEY, None)
-    _log_customization(lab, vm, "CustomizationStartedEvent", "Started customization of VM {}.")
+    _begin_customization(lab, vm)
     failure = _CUSTOMIZATION_FAILURES.get(guest_of(vm).faults.get(CUSTOMIZATION_FAULT, ""))
     if failure is not None:
-        _log_customization(lab, vm, failure, "An error occurred while customizing VM {}.")
+        _log_customization(lab, vm, failure, _FAILED)
         return
     guest = guest_of(vm)
     guest.host_name = name_of_host(vm, spec) or guest.host_name
-    for nic, mapping in zip(nics_of(vm.devices), spec.nicSettingMap or (), strict=False):
+    nics = nics_of(vm.devices)
+    if lab.state.denies("customization-follows-pci-slots") or lab.state.denies("pci-slot-order"):
+        nics = nics[::-1]
+    for nic, mapping in zip(nics, spec.nicSettingMap or (), strict=False):
         setting = _nic_setting(mapping.adapter, spec.globalIPSettings)
         if setting is not None:
             guest.settings[nic.macAddress.lower()] = setting
     _log_customization(lab, vm, "CustomizationSucceeded", "Customization of VM {} succeeded.")
+
+
+def _begin_customization(lab: Simulation, vm: VirtualMachine) -> None:
+    vm.customization = None
+    vm.extra_config.pop(PENDING_KEY, None)
+    _log_customization(lab, vm, "CustomizationStartedEvent", "Started customization of VM {}.")
 
 
 def _nic_setting(adapter: Any, everywhere: Any) -> NicSetting | None:

@@ -159,7 +159,7 @@ def execute_soap(
     if not method.startswith(NAMESPACE) or moid != HANDLER + name.rpartition(".")[0].replace(".", "-"):
         return RawXml(unknown())
     try:
-        answer = run(context.lab, host_of(thing), name, arguments)
+        answer = run(context.lab, host_of(thing), name, arguments, "vcenter")
     except UnknownCommandError:
         return RawXml(unknown())
     except CommandError as error:

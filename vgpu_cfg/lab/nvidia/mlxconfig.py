@@ -153,8 +153,10 @@ def _set(lab: Simulation, host: Host, order: Order, nic: Nic) -> Reply:
     if not order.is_sure:
         # Nobody sits at the keyboard: the question's own answer is no.
         return _failed("Aborted by user.", *lines, "", " Apply new Configuration? (y/n) [n] : n")
+    is_at_once = lab.state.denies("settings-change-at-boot-only")
     for name, value in wanted.items():
-        nic.firmware[name].next_boot = value
+        known = nic.firmware[name]
+        known.next_boot, known.current = value, value if is_at_once else known.current
     lab.state.touch(host)
     return say(
         *lines,

@@ -33,7 +33,6 @@ from vgpu_cfg.lab.nvidia.gpus import (
 )
 from vgpu_cfg.lab.simulation.simulation import Simulation, watched_gpus
 from vgpu_cfg.lab.state.host import POWER_LIMIT_WATTS, Gpu, Host
-from vgpu_cfg.lab.state.host_defaults import KEEPS_MIG
 
 BAD_ARGUMENT = 2
 
@@ -90,13 +89,15 @@ def table(host: Host, gpus: Sequence[Gpu], fields: str, form: str) -> Reply:
 def set_mig(lab: Simulation, host: Host, gpus: Sequence[Gpu], *, is_on: bool) -> Reply:
     """Switch MIG mode: at once, or from the next restart on, or not at all."""
     with watched_gpus(lab, host):
-        lines = [line for gpu in gpus for line in _set_mig(gpu, is_on=is_on)]
+        lines = [line for gpu in gpus for line in _set_mig(lab, gpu, is_on=is_on)]
     lab.state.touch(host)
     return say(*lines, "All done.")
 
 
-def _set_mig(gpu: Gpu, *, is_on: bool) -> Iterator[str]:
+def _set_mig(lab: Simulation, gpu: Gpu, *, is_on: bool) -> Iterator[str]:
     board, where = board_of(gpu), bus_id(gpu)
+    waits = board.architecture == "Ampere" and not lab.state.denies("settings-change-at-boot-only")
+    waits |= board.architecture != "Ampere" and lab.state.denies("mig-mode-from-hopper")
     verb = "enable" if is_on else "disable"
     if board.mig is None:
         yield f"Unable to {verb} MIG Mode for GPU {where}: Not Supported"
@@ -113,7 +114,7 @@ def _set_mig(gpu: Gpu, *, is_on: bool) -> Iterator[str]:
             "monitoring application such as another instance of nvidia-smi). Please first kill all processes "
             "using the device and retry the command or reboot the system to make MIG mode effective."
         )
-    elif board.architecture in KEEPS_MIG:
+    elif waits:
         yield f"{pending}:Not Supported"
         yield f"Reboot the system or try nvidia-smi --gpu-reset to make MIG mode effective on GPU {where}"
     else:
@@ -123,8 +124,10 @@ def _set_mig(gpu: Gpu, *, is_on: bool) -> Iterator[str]:
 
 def set_ecc(lab: Simulation, host: Host, gpus: Sequence[Gpu], *, is_on: bool) -> Reply:
     """Switch ECC from the next restart on."""
+    is_at_once = lab.state.denies("settings-change-at-boot-only")
     for gpu in gpus:
         gpu.ecc_pending = is_on
+        gpu.ecc_enabled = is_on if is_at_once else gpu.ecc_enabled
     lab.state.touch(host)
     lines = [f"{on_or_off(is_on=is_on)} ECC support for GPU {bus_id(gpu)}." for gpu in gpus]
     waits = any(gpu.ecc_enabled != is_on for gpu in gpus)

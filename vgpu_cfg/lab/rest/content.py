@@ -507,7 +507,7 @@ def template(lab: Simulation, request: Request) -> Any:
         "disks": [],
         "nics": [],
         "vm_home_storage": {"datastore": vm.datastore},
-        "vm_template": vm.moid,
+        "vm_template": "" if lab.state.denies("library-template-is-in-the-inventory") else vm.moid,
     }
 
 

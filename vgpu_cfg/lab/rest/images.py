@@ -60,7 +60,7 @@ def _software(lab: Simulation, request: Request, moid: str) -> Any:
     cluster, image = _managed(lab, moid)
     if request.method == "GET":
         _check(lab, moid, _READ)
-        return _document(image.base_image, image.components)
+        return _document(lab, image.base_image, image.components)
     _check(lab, moid, _HEALTH, _APPLY if request.action == "apply" else _CHECK)
     if request.action not in ("apply", "check"):
         raise Refused(404, "not_found", f"Action {request.action} not found.")
@@ -77,7 +77,7 @@ def _drafts(lab: Simulation, request: Request, moid: str) -> Any:
     _cluster, image = _managed(lab, moid)
     if request.method == "GET":
         _check(lab, moid, _READ)
-        return {draft: {"metadata": _metadata(one)} for draft, one in image.drafts.items()}
+        return {draft: {"metadata": _metadata(lab, one)} for draft, one in image.drafts.items()}
     _check(lab, moid, _WRITE)
     if any(one["owner"] == _owner(lab.user) for one in image.drafts.values()):
         raise Refused(400, "already_exists", "A draft created by this user exists.")
@@ -98,8 +98,8 @@ def _draft(lab: Simulation, request: Request, moid: str, draft: str) -> Any:
     found = _known(image, draft)
     if request.method == "GET":
         _check(lab, moid, _READ)
-        software = _document(found["base_image"], found["components"])
-        return {"metadata": _metadata(found), "software": software}
+        software = _document(lab, found["base_image"], found["components"])
+        return {"metadata": _metadata(lab, found), "software": software}
     if request.method == "DELETE":
         _check(lab, moid, _WRITE)
         del image.drafts[draft]
@@ -158,7 +158,7 @@ def _compliance(lab: Simulation, request: Request, moid: str) -> Any:
         "non_compliant_hosts": bad,
         "incompatible_hosts": [],
         "unavailable_hosts": [],
-        "hosts": hosts,
+        **({} if lab.state.denies("image-compliance-fields") else {"hosts": hosts}),
         "host_info": {one: {"name": lab.state.get(one, Host).name} for one in hosts},
     }
 
@@ -177,8 +177,8 @@ def _compliance_of(image: Image, host: Host, lab: Simulation) -> dict[str, Any]:
         }
     base: dict[str, Any] = {
         "status": "COMPLIANT" if esxi == image.base_image else "NON_COMPLIANT",
-        "current": {"version": esxi},
-        "target": {"version": image.base_image},
+        "current": {"version": _shown(lab, esxi)},
+        "target": {"version": _shown(lab, image.base_image)},
         "notifications": {},
     }
     is_compliant = all(one["status"] == "COMPLIANT" for one in (base, *components.values()))
@@ -226,7 +226,8 @@ def _depot(lab: Simulation, request: Request) -> Any:
 def _base_images(lab: Simulation, request: Request) -> Any:
     _check(lab, lab.state.root, _SETTINGS)
     versions = _in_depot(lab).get(_BASE, ())
-    return [_release(one) | {"display_name": "ESXi", "category": "BUGFIX"} for one in versions]
+    bases = (_release(_shown(lab, one)) for one in versions)
+    return [one | {"display_name": "ESXi", "category": "BUGFIX"} for one in bases]
 
 
 def _in_depot(lab: Simulation) -> dict[str, list[str]]:
@@ -237,6 +238,10 @@ def _in_depot(lab: Simulation) -> dict[str, list[str]]:
             known = found.setdefault(name, [])
             known += [version for version in versions if version not in known]
     return found
+
+
+def _shown(lab: Simulation, base_image: str) -> str:
+    return f"{base_image}-standard" if lab.state.denies("base-image-ends-in-build") else base_image
 
 
 def _release(version: str) -> dict[str, Any]:
@@ -255,7 +260,7 @@ def _tasks(lab: Simulation, request: Request) -> Any:
     if request.action != "list" or not services:
         raise Refused(400, "invalid_argument", "Either tasks or services must be specified.")
     found = (lab.state.get(moid, Task) for moid in lab.state.tasks)
-    infos = {_task_id(task): _info(task) for task in found if task.description_id.startswith(_SOFTWARE)}
+    infos = {_task_id(task): _info(lab, task) for task in found if task.description_id.startswith(_SOFTWARE)}
     states = set(wanted.get("status") or ())
     return {
         task: info
@@ -268,14 +273,14 @@ def _task(lab: Simulation, request: Request, task: str) -> Any:
     found = lab.state.find(task.partition(":")[0], Task)
     if found is None or not found.description_id.startswith(_SOFTWARE):
         raise Refused(404, "not_found", f"Task {task} not found.")
-    return _info(found)
+    return _info(lab, found)
 
 
 def _task_id(task: Task) -> str:
     return f"{task.moid}:{task.description_id.rpartition('.')[0]}"
 
 
-def _info(task: Task) -> dict[str, Any]:
+def _info(lab: Simulation, task: Task) -> dict[str, Any]:
     service, _, operation = task.description_id.rpartition(".")
     info: dict[str, Any] = {
         "description": _message(f"{operation} of {task.entity_name}"),
@@ -292,7 +297,7 @@ def _info(task: Task) -> dict[str, Any]:
         info["progress"] = {"total": 100, "completed": progress, "message": _message(operation)}
     if task.ended_at is not None:
         info["end_time"] = moment(task.ended_at)
-    if task.state == "success":
+    if task.state == "success" and not lab.state.denies("image-task-in-result"):
         info["result"] = json.loads(task.result)
     if task.state == "error":
         info["error"] = {"error_type": "ERROR", "messages": [_message(getattr(task.fault, "msg", ""))]}
@@ -383,6 +388,8 @@ def _remediate(lab: Simulation, cluster: Cluster, *, hosts: list[str]) -> str:
                 power.begin_shutdown(lab, host, for_good=False)
             gone = vmodl.fault.SystemError(msg=f"{host.name}: the host did not reconnect.")
             raise tasks.Blocked(_APPLY_SECONDS, gone)
+        host.in_maintenance = not lab.state.denies("remediation-keeps-maintenance")
+        lab.state.touch(host)
     image.commits.get(image.commit, {})["apply_status"] = "APPLIED"
     begun = moment(lab.clock.now())
     fine = {"status": "OK", "notifications": {}, "start_time": begun, "end_time": moment(lab.clock.now())}
@@ -412,7 +419,7 @@ def _check_free(lab: Simulation, cluster: Cluster) -> None:
 
 def _vib_of(component: str, host: Host) -> str:
     """Return the name of the VIB of a component."""
-    name, major = component.casefold(), release_of(host)[0]
+    name, major = component.casefold().removeprefix("gpu-"), release_of(host)[0]
     if name.startswith("nvd-gpu-mgmt"):
         return DAEMON_VIB
     if name.startswith("nvd-"):
@@ -444,16 +451,19 @@ def _check(lab: Simulation, moid: str, *privileges: str) -> None:
         raise Refused(403, "unauthorized", "Permission to perform this operation was denied.")
 
 
-def _document(base_image: str, components: Mapping[str, str]) -> dict[str, Any]:
+def _document(lab: Simulation, base_image: str, components: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "base_image": {"version": base_image},
+        "base_image": {"version": _shown(lab, base_image)},
         "components": {name: {"version": version} for name, version in components.items()},
         "solutions": {},
     }
 
 
-def _metadata(draft: Mapping[str, Any]) -> dict[str, Any]:
-    return {"owner": draft["owner"], "status": "VALID", "creation_time": draft["created"]}
+def _metadata(lab: Simulation, draft: Mapping[str, Any]) -> dict[str, Any]:
+    owner = draft["owner"]
+    if lab.state.denies("one-draft-per-account"):
+        owner = owner.rpartition("\\")[2]
+    return {"owner": owner, "status": "VALID", "creation_time": draft["created"]}
 
 
 def _owner(user: str) -> str:

@@ -223,7 +223,7 @@ def admit(
     placed = place_vgpus(vm, host, pick, forced or {}, suits)
     hardware.check_memory_reserved(vm)
     hardware.check_tpm(vm)
-    hardware.check_latency_sensitivity(vm, host)
+    hardware.check_latency_sensitivity(vm, host, more=state.denies("latency-needs-cpu-and-memory"))
     hardware.check_numa_affinity(vm, host)
     whole = assign_whole_devices(vm, host)
     check_virtual_functions(state, vm, host)

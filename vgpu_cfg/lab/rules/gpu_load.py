@@ -38,6 +38,7 @@ class GpuLoad:
     mixed: bool
     esxi: Order
     uses: tuple[tuple[str, int | None], ...] = ()
+    starts: Literal["high", "low", "in turns"] = "high"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ def load_of(host: Host, gpu: Gpu) -> GpuLoad:
         gpu.vgpu_mode == "mixedSize",
         esxi_order(host),
         tuple((use.profile, use.start) for use in gpu.uses),
+        host.mig_starts,
     )
 
 
@@ -157,7 +159,8 @@ def _mig_slot(load: GpuLoad, entry: ProfileEntry) -> Slot | None:
     if used + shape.compute > geometry.compute_slices:
         return None
     taken = [(start, start + (others[0].mig_size or 0)) for start, others in instances.items()]
-    return _first_free(sorted(shape.starts, reverse=True), shape.size, taken)
+    is_high = load.starts == "high" or (load.starts == "in turns" and len(load.uses) % 2 == 0)
+    return _first_free(sorted(shape.starts, reverse=is_high), shape.size, taken)
 
 
 def _first_free(starts: list[int] | tuple[int, ...], size: int, taken: list[tuple[int, int]]) -> Slot | None:
@@ -184,8 +187,7 @@ def _least_loaded(gpus: Sequence[Gpu], policy: AssignmentPolicy) -> Gpu:
 
     A GPU in MIG mode ignores the policy: one is filled before the next (seen on vSphere).
     """
-    fill = policy == "consolidation" or gpus[0].mig_enabled
-    return min(gpus, key=lambda gpu: -len(gpu.uses) if fill else len(gpu.uses))
+    return _by_policy(gpus, "consolidation" if gpus[0].mig_enabled else policy)
 
 
 def _packed(sets: Sequence[GpuSet], free: Sequence[GpuSet]) -> GpuSet:
@@ -200,7 +202,13 @@ def _meet(one: GpuSet, other: GpuSet) -> bool:
     return any(gpu is each for gpu in one for each in other)
 
 
+def _by_policy(gpus: Sequence[Gpu], policy: AssignmentPolicy) -> Gpu:
+    """Follow the host's policy, whatever the GPUs' mode."""
+    return min(gpus, key=lambda gpu: -len(gpu.uses) if policy == "consolidation" else len(gpu.uses))
+
+
 PICK_LEAST_LOADED = Pick(_least_loaded, _packed)
+PICK_BY_POLICY = Pick(_by_policy, _packed)
 
 
 def picker(choice: GpuChoice, source: random.Random) -> Pick:

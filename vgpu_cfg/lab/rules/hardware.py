@@ -95,20 +95,20 @@ def cpu_capacity_mhz(host: Host) -> int:
     return host.cores * host.cpu_mhz
 
 
-def check_latency_sensitivity(vm: VirtualMachine, host: Host) -> None:
+def check_latency_sensitivity(vm: VirtualMachine, host: Host, *, more: bool = False) -> None:
     """Raise where a VM of high latency sensitivity has not reserved its memory and its CPUs in full.
 
     Full is a core of the host for each vCPU, or for each pair of hyperthreads that the guest is shown
     (vSphere Resource Management 8.0, "CPU reservation of a low latency VM": vCPUs times the CPU's
     frequency, divided by the threads of a core). The text of the CPUs is that of an ESXi host in 2020
     (RedHatOfficial/ocp4-vsphere-upi-automation, issue 36); since which release it is said was not found,
-    nor which fault carries it.
+    nor which fault carries it. With `more`, a core on top is needed.
     """
     if vm.latency_sensitivity != "high":
         return
     if reservation_mib(vm) < vm.memory_mib:
         raise refusals.memory_not_reserved(vm.memory_mib)
-    needed = vm.cpus * host.cpu_mhz // (vm.extra.get("simultaneousThreads") or 1)
+    needed = (vm.cpus + more) * host.cpu_mhz // (vm.extra.get("simultaneousThreads") or 1)
     if vm.cpu_reservation_mhz < needed:
         raise refusals.cpu_not_reserved(needed)
 

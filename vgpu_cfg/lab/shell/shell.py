@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyVmomi import vmodl
 
@@ -32,6 +32,7 @@ from vgpu_cfg.lab.esxcli import (
     Record,
     Row,
     Rows,
+    UnknownCommandError,
     long_options,
     run,
 )
@@ -39,6 +40,7 @@ from vgpu_cfg.lab.nvidia.gpus import Reply, Tool, complain, say
 from vgpu_cfg.lab.nvidia.mlxconfig import run_mlxconfig, run_mst
 from vgpu_cfg.lab.nvidia.smi import run_nvidia_smi
 from vgpu_cfg.lab.operations.hosts.services import XORG, restart_service
+from vgpu_cfg.lab.simulation.bends import printed
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
 
@@ -121,11 +123,16 @@ def run_esxcli(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
     if name not in OPTIONS or name not in COMMANDS:
         return complain(f"Error: Unknown command or namespace {' '.join(words)}".rstrip())
     try:
-        given = dict(_options(name, arguments[first_option:]))
+        given: dict[str, tuple[str, ...]] = {}
+        for option, value in _options(name, arguments[first_option:]):
+            given[option] = (*given.get(option, ()), value)
         for option in REQUIRED.get(name, ()):
             if option not in given:
                 raise CommandError(f"Error: Missing required parameter {_shown(name, option)}")
-        answer = run(lab, host, name, {option.replace("-", ""): (value,) for option, value in given.items()})
+        asked = {option.replace("-", ""): values for option, values in given.items()}
+        answer = run(lab, host, name, asked, "shell")
+    except UnknownCommandError:
+        return complain(f"Error: Unknown command or namespace {name.replace('.', ' ')}")
     except CommandError as error:
         return complain(*error.lines)
     return say(*_text(answer))
@@ -270,7 +277,10 @@ class LabShell:
             words = split_line(line)
         except BadLineError as error:
             return complain(str(error), status=error.status)
-        return run_words(self._lab, host, words) if words else Reply()
+        if not words:
+            return Reply()
+        reply = run_words(self._lab, host, words)
+        return replace(reply, stdout=printed(self._lab.state, words, reply.stdout))
 
 
 def is_reachable(host: Host) -> bool:

@@ -19,6 +19,8 @@ from vgpu_cfg.lab.estates.lies import (
     Faulted,
     Guarded,
     Heard,
+    Printed,
+    Refused,
     Rejected,
     Unlogged,
     nothing,
@@ -93,6 +95,26 @@ def named(state: LabState, method: str, fault: Any) -> Any:
         if one.method == method and isinstance(fault, fault_type(one.fault)):
             return make_fault(one.instead, getattr(fault, "msg", ""))
     return fault
+
+
+def refusal_of(
+    state: LabState, way: str, command: str, arguments: Mapping[str, Sequence[str]]
+) -> tuple[str, ...] | None:
+    """Return the lines that an esxcli command fails with here, none if it is unknown; None if it works."""
+    for one in bends_of(state.lies, Refused):
+        is_meant = f"{command}.".startswith(f"{one.command}." if one.command else "")
+        if is_meant and one.way in ("", way) and len(arguments.get("depot", ("",))) >= one.depots:
+            lines: tuple[str, ...] = one.lines
+            return lines
+    return None
+
+
+def printed(state: LabState, words: Sequence[str], text: str) -> str:
+    """Return the output of a command in a host's shell."""
+    for one in bends_of(state.lies, Printed):
+        if " ".join(words).startswith(one.command):
+            text = one.change(text)
+    return text
 
 
 def is_logged(state: LabState, event: str) -> bool:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from vgpu_cfg.lab.rules.gpu_load import GpuChoice, picker
+from vgpu_cfg.lab.rules.gpu_load import PICK_BY_POLICY, GpuChoice, picker
 from vgpu_cfg.lab.rules.refusals import no_permission
 from vgpu_cfg.lab.simulation.clock import LabClock, VirtualClock
 from vgpu_cfg.lab.simulation.faults import Faults
@@ -90,6 +90,8 @@ class Simulation:
         self.store = store
         is_blind = state.denies("vgpus-follow-assignment-policy")
         self.pick = picker("lowest" if is_blind else gpu_choice, random.Random(seed))
+        if "mig-gpus-fill-one-by-one" in state.lies:
+            self.pick = PICK_BY_POLICY
         self.task_seconds = task_seconds
         self.task_limit = task_limit
         self.attribute_length = attribute_length

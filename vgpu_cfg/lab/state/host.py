@@ -430,6 +430,8 @@ class Host(Managed):
     licence: str = ""
     profile: str = ""
     """Name of the host profile that is attached."""
+    mig_starts: Literal["high", "low", "in turns"] = "high"
+    """The free position that a new MIG instance gets."""
     rebinds_without_reboot: bool = True
     """vim `HostCapability.deviceRebindWithoutRebootSupported`."""
     datastores: list[str] = field(default_factory=list)

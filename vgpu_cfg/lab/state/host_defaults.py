@@ -12,7 +12,7 @@ together with the one in force is assumed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from vgpu_cfg.catalog import load_catalog
@@ -51,7 +51,14 @@ _DRIVER_PREFIX = {"nvd-aie": "NVD-AIE", "vgpu": "NVD-VMware"}
 _DRIVER_BUILDS = {7: "700.1.0.15843807", 8: "800.1.0.20613240", 9: "900.0.0.24755229"}
 """The ESXi release in a driver's version, by major release; the last is made up."""
 
-KEEPS_MIG = frozenset({"Ampere"})
+_KEEPS_MIG = frozenset({"Ampere"})
+
+
+def keeps_mig(architecture: str, denies: Callable[[str], bool]) -> bool:
+    """Whether a GPU's MIG mode outlasts a reboot."""
+    if architecture in _KEEPS_MIG:
+        return not denies("mig-mode-on-ampere")
+    return denies("mig-mode-from-hopper")
 
 
 def release_of(host: Host) -> tuple[int, ...]:
@@ -222,22 +229,40 @@ def nic_firmware(changed: Mapping[str, str | None]) -> dict[str, FirmwareParamet
     }
 
 
-def restart(host: Host, *, cold: bool) -> None:
-    """Start a host with its configured settings; `cold` means that its power was off before."""
-    _take_packages(host)
+def _never(_belief: str) -> bool:
+    return False
+
+
+def restart(host: Host, *, cold: bool, denies: Callable[[str], bool] = _never) -> None:
+    """Start a host with its configured settings.
+
+    `cold` means that its power was off before, `denies` whether a belief is false here.
+    """
+    activates = cold or not denies("reboot-activates-settings")
+    had_driver = host.driver is not None
+    if activates:
+        _take_packages(host)
+        _load_settings(host)
     for state in host.passthrough.values():
         state.active = state.enabled
     for nic in host.nics:
         _restart_nic(host, nic, cold=cold)
+    for gpu in host.gpus:
+        gpu.ecc_enabled = gpu.ecc_pending if activates else gpu.ecc_enabled
+        _restart_gpu(gpu, denies)
+    apply_graphics(host)
+    if host.driver is not None and not had_driver and denies("graphics-type-with-driver"):
+        for gpu in host.gpus:
+            gpu.graphics_type = "shared" if gpu.graphics_type == "sharedDirect" else gpu.graphics_type
+    for service in host.services.values():
+        service.running = service.policy != "off"
+
+
+def _load_settings(host: Host) -> None:
     for setting in host.kernel.values():
         setting.runtime = setting.configured
     for module in host.modules.values():
         module.at_boot, module.loaded = module.configured, True
-    for gpu in host.gpus:
-        _restart_gpu(gpu)
-    apply_graphics(host)
-    for service in host.services.values():
-        service.running = service.policy != "off"
 
 
 def apply_graphics(host: Host) -> None:
@@ -282,9 +307,9 @@ def _restart_nic(host: Host, nic: Nic, *, cold: bool) -> None:
     nic.num_vfs = min(nic.requested_vfs, most) if has_functions else 0
 
 
-def _restart_gpu(gpu: Gpu) -> None:
+def _restart_gpu(gpu: Gpu, denies: Callable[[str], bool]) -> None:
     gpu.uses = []
-    gpu.ecc_enabled = gpu.ecc_pending
-    keeps = load_catalog().board(gpu.board).architecture in KEEPS_MIG
+    keeps = keeps_mig(load_catalog().board(gpu.board).architecture, denies)
     gpu.mig_enabled = gpu.mig_pending = gpu.mig_pending and keeps
-    gpu.vgpu_mode, gpu.configured_vgpu_mode = "sameSize", None
+    if not denies("reboot-drops-mixed-size"):
+        gpu.vgpu_mode, gpu.configured_vgpu_mode = "sameSize", None

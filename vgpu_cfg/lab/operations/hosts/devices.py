@@ -33,9 +33,10 @@ def update_passthru_config(lab: Simulation, host: Host, *, config: list[Any]) ->
         if entry.id not in devices:
             raise refusals.bad_argument("config.id")
         _check(host, devices[entry.id], nics.get(entry.id), entry)
+    rebinds = host.rebinds_without_reboot and not lab.state.denies("passthrough-rebinds")
     with watched_gpus(lab, host):
         for entry in config:
-            _apply(host, nics.get(entry.id), entry)
+            _apply(host, nics.get(entry.id), entry, rebinds=rebinds)
     lab.state.touch(host)
 
 
@@ -64,12 +65,12 @@ def _check_free(host: Host, device: PciDevice, nic: Nic | None, state: Passthrou
         raise _refused(f"The device {device.pci_id} is an uplink of a switch: {nic.device}.")
 
 
-def _apply(host: Host, nic: Nic | None, entry: Any) -> None:
+def _apply(host: Host, nic: Nic | None, entry: Any, *, rebinds: bool) -> None:
     state = host.passthrough.setdefault(entry.id, Passthrough())
     state.enabled = bool(entry.passthruEnabled)
     if entry.hardwareLabel is not None:
         state.label = entry.hardwareLabel
-    if host.rebinds_without_reboot and entry.applyNow is not False:
+    if rebinds and entry.applyNow is not False:
         state.active = state.enabled
         gpu = host.gpu(entry.id)
         if gpu is not None:

@@ -188,7 +188,7 @@ def _come_up(lab: Simulation, host: Host, at: float) -> None:
     del lab.state.booting[host.moid]
     _stop_all(lab, host)
     with watched_gpus(lab, host):
-        restart(host, cold=host.boots_cold)
+        restart(host, cold=host.boots_cold, denies=lab.state.denies)
     lab.note(host, "host up")
     host.connection, host.power_state, host.boots_cold = "connected", "poweredOn", False
     host.boot_time = at

@@ -59,6 +59,7 @@ from vgpu_cfg.lab.state.inventory import (
     Snapshot,
     VirtualMachine,
 )
+from vgpu_cfg.lab.state.libraries import items_of
 from vgpu_cfg.lab.state.tags import attached_to, objects_of
 
 LINKED = "createNewChildDiskBacking"
@@ -95,6 +96,9 @@ def check_clone(lab: Simulation, source: VirtualMachine, *, folder: Any, name: s
         check_spec(lab, location.folder or folder, spec.config)
     if source.is_template and not spec.template and location.pool is None:
         raise refusals.bad_argument("spec.location.pool")
+    held = {item["vm_template"] for item in items_of(lab.state).values()}
+    if source.moid in held and lab.state.denies("library-template-clones-alike"):
+        raise refusals.not_supported()
     _check_tpm(lab, source, spec.tpmProvisionPolicy)
 
 
