@@ -82,7 +82,7 @@ def test_they_meet_on_the_training_network_and_sum_exactly(
 def test_none_starts_the_command_once_on_each_and_passes_its_status_on(guests: Guests) -> None:
     done = guests.launch("none", TELLS_TENSORFLOW)
     assert done.returncode == 7
-    assert "hvd-02 ended with status 7" in done.stderr
+    assert "hvd-02 exited with status 7" in done.stderr
     cluster = '{"cluster": {"worker": ["10.111.0.11:12345", "10.111.0.12:12345"]}'
     assert guests.logs()["rank-1.log"] == f'1 {cluster}, "task": {{"type": "worker", "index": 1}}}}\n'
 
