@@ -595,7 +595,7 @@ WRITES: dict[str, Change] = {
 def test_what_is_shown_after_a_change_is_told_as_it_is_stored(name: str, lie: str) -> None:
     server = Lying(gpus={"host-1": {}}, lie=LIES[lie])
     server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
-    state = {"power_state": PowerState.ON} if name == "power off" else {}
+    state: dict[str, Any] = {"power_state": PowerState.ON} if name == "power off" else {}
     add_own_vm(server, "a", "vm-1", folder_moid="group-2", **state)
     report, _ = run(server, WRITES[name])
     assert len(report.outcomes) == 1
@@ -603,11 +603,12 @@ def test_what_is_shown_after_a_change_is_told_as_it_is_stored(name: str, lie: st
 
 @pytest.mark.parametrize("name", WRITES)
 def test_a_task_that_fails_is_told_as_it_is_stored(name: str) -> None:
-    methods = ("create_vm", "reconfigure_vm", "upgrade_vm", "power_on_vm", "power_off_vm", "destroy_vm")
-    methods += ("rename_vm", "move_vm_to_folder", "relocate_vm")
-    server = Lying(gpus={"host-1": {}}, failures={(one, 1): ("no way", "no way") for one in methods})
+    makes = ("create_vm", "reconfigure_vm", "upgrade_vm", "power_on_vm", "power_off_vm", "destroy_vm")
+    moves = ("rename_vm", "move_vm_to_folder", "relocate_vm")
+    failures = {(one, 1): ("no way", "no way") for one in (*makes, *moves)}
+    server = Lying(gpus={"host-1": {}}, failures=failures)
     server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
-    state = {"power_state": PowerState.ON} if name == "power off" else {}
+    state: dict[str, Any] = {"power_state": PowerState.ON} if name == "power off" else {}
     add_own_vm(server, "a", "vm-1", folder_moid="group-2", **state)
     report, _ = run(server, WRITES[name])
     assert len(report.outcomes) == 1
