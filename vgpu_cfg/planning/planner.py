@@ -91,8 +91,8 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 from vgpu_cfg.planning.vms.new_vms import plan_about_vms
 from vgpu_cfg.planning.vms.place_preferences import (
+    check_host_names,
     check_keep_free,
-    check_not_hosts,
     check_numa_residents,
     check_pack,
 )
@@ -294,7 +294,7 @@ class _Planning:
         today = self.observed.read_at.date()
         for resolved in resolved_vms:
             check_expiry(resolved.desired, resolved.existing, today, self.findings)
-            check_not_hosts(resolved, self.hosts, self.findings)
+            check_host_names(resolved, self.hosts, self.findings)
             check_settings(resolved, self.findings)
             check_api(resolved.desired, resolved.gpus, self.observed.vcenter.api_version, self.findings)
             check_gpus(resolved, self.catalog, self.reader, offered, self.findings)

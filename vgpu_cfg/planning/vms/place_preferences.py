@@ -32,11 +32,21 @@ Residents = Mapping[tuple[str, str], Sequence[ResolvedVm]]
 _R = TypeVar("_R", ClusterRule, VmHostRule)
 
 
-def check_not_hosts(resolved: ResolvedVm, hosts: Sequence[Host], findings: Findings) -> None:
-    """Warn of a glob of `place.not_hosts` that excludes nothing: it may be misspelled."""
-    for glob in resolved.desired.place.not_hosts:
-        if not any(matches_any(host.name, (glob,)) for host in hosts):
-            message = f"`place.not_hosts` contains {glob}, which matches no host"
+def check_host_names(resolved: ResolvedVm, hosts: Sequence[Host], findings: Findings) -> None:
+    """Warn of a name or glob of `place` that matches no host: it may be misspelled.
+
+    If none of `place.hosts` matches, no host is left, which is an error of the VM's place.
+    """
+    place = resolved.desired.place
+    absent = {
+        key: [glob for glob in globs if not any(matches_any(host.name, (glob,)) for host in hosts)]
+        for key, globs in (("hosts", place.hosts), ("not_hosts", place.not_hosts))
+    }
+    if len(absent["hosts"]) == len(place.hosts):
+        del absent["hosts"]
+    for key, globs in absent.items():
+        for glob in globs:
+            message = f"`place.{key}` contains {glob}, which matches no host"
             remedy = "compare it with the host names"
             findings.add_vm(Code.NO_HOST_MATCHES, resolved.desired, message, remedy, Severity.WARNING)
 
