@@ -34,7 +34,8 @@ def test_a_size_without_a_board_is_answered_with_what_is_free(size: str, vgpu_cf
     bare = vgpu_cfg.write("bare.yaml", text.replace("10GiB", size))
     refused = vgpu_cfg("plan", bare)
     assert (refused.code, "use 10GiB for any board" in refused.told) == (3, True)
-    assert f"`vgpu-cfg fit {size} --server ADDRESS` lists" in refused.told
+    assert "free now: grid_a100-10c (8)" in refused.told
+    assert f"`vgpu-cfg fit {size} --server ADDRESS` lists" in vgpu_cfg("validate", bare).told
     (host,) = json.loads(vgpu_cfg.done("fit", size, *LAB, "--output=json").out)["hosts"]
     (same,) = json.loads(vgpu_cfg.done("fit", "10GiB", *LAB, "--output=json").out)["hosts"]
     assert host == same
