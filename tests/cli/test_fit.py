@@ -115,7 +115,7 @@ def test_vms_with_gpus_that_use_almost_no_cpu_are_named_with_the_doubt(vgpu_cfg:
     assert "WITH GPU DEVICES, USING LESS THAN 1 % OF THEIR CPUS" in told_of
     assert "1×20c" in told_of
     assert "30 days" in told_of
-    assert "CPU alone is only a hint" in told_of
+    assert "CPU usage is only a hint" in told_of
     busy = vgpu_cfg.done("inventory", "--gpus", "--server", server, "--idle-below", "0").told
     assert "OF THEIR CPUS" not in busy
     everyone = told(vgpu_cfg, "inventory", "--gpus", "--server", server, "--idle-below", "30")

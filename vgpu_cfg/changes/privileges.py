@@ -186,7 +186,7 @@ NEW_TPM = Need(
     where=_OR_FOLDER,
 )
 FIRST_TPM = Need(
-    "A virtual TPM of a VM that is created from scratch",
+    "A virtual TPM for a VM created from scratch",
     ("VirtualMachine.Config.AddRemoveDevice", "Cryptographer.EncryptNew"),
     Place.FOLDER,
 )

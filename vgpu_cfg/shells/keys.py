@@ -36,7 +36,7 @@ class PlanKeyRing:
             raise GuestError(
                 f"the seed of the plan's SSH keys has {len(seed)} bytes; at least {SHORTEST_SEED} required",
                 subject="training.keys",
-                remedy="store 32 random bytes or more, such as the output of `openssl rand -hex 32`",
+                remedy="store at least 32 random bytes, such as the output of `openssl rand -hex 32`",
             )
         self._seed = seed
         self._former = tuple(former)

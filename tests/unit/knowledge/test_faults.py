@@ -71,7 +71,7 @@ REFERENCE = {
 """The forty symptoms that the project's collection of facts lists, by their number, and the row of each."""
 
 COMMAND = re.compile(
-    r"\b(govc|vgpu-cfg|esxcli|nvidia-smi|mlxconfig|mlnx_qos|lspci|grep|cat|dmesg|docker|ping|vmkping|ip|ssh|vmtoolsd"
+    r"\b(govc|vgpu-cfg|esxcli|esxcfg-dumppart|nvidia-smi|mlxconfig|mlnx_qos|lspci|grep|cat|dmesg|docker|ping|vmkping|ip|ssh|vmtoolsd"
     r"|mokutil|uname|lsmod|timedatectl|journalctl|systemctl|curl|nvidia-ctk|ls|df|ulimit|show_gids|ibv_devinfo"
     r"|ib_write_bw|ethtool|modprobe|py-spy|compute-sanitizer|NCCL_DEBUG|scontrol|sinfo|slurmd|sacctmgr|nc"
     r"|ps|ss|env|stat|which|getent|id|lsb_release|dcgmi|nv-hostengine|nv-fabricmanager|nvidia-container-cli|gres"

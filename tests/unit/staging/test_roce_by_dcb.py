@@ -160,7 +160,7 @@ def test_a_buffer_that_cannot_be_parted_is_a_warning(scene: Scene) -> None:
     scene.port.total = 0
     ran = scene.apply()
     assert (ran.status, ran.warned) == (0, True)
-    assert ran.why == "priority 3 of ens192 has no receive buffer of its own"
+    assert ran.why == "priority 3 on ens192 does not have its own receive buffer"
 
 
 def test_a_driver_that_tells_no_buffers_is_no_warning(scene: Scene) -> None:
@@ -168,7 +168,7 @@ def test_a_driver_that_tells_no_buffers_is_no_warning(scene: Scene) -> None:
     scene.guest.stand_in("timeout", 'shift; case "$*" in *buffer*) exit 124 ;; esac; exec "$@"')
     ran = scene.apply()
     assert (ran.status, ran.warned) == (0, False)
-    assert "the driver of ens192 does not report its receive buffers" in ran.why
+    assert "the ens192 driver does not report receive buffers" in ran.why
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_without_any_tool_the_port_is_said_not_to_be_lossless(scene: Scene) -> N
     for ran in (scene.apply(), scene.check()):
         assert (ran.status, ran.warned) == (0, True)
         assert ran.why == (
-            "ens192 is not lossless: neither mlnx_qos (OFED) nor dcb (iproute2 5.11) is installed to "
-            "configure it"
+            "ens192 is not lossless: configuring it requires mlnx_qos (OFED) or dcb (iproute2 5.11 or "
+            "later), and neither is installed"
         )
 
 

@@ -27,7 +27,7 @@ class SetImage(ChangeBase):
     face = Face("set", "image edited", done="image edited", noun="image")
     for_good = (
         "the image keeps its new components",
-        "to return to the previous commit, revert them in the cluster's Updates tab, then remediate",
+        "to return to the previous commit, revert them on the cluster's Updates tab, then remediate",
     )
 
     kind: Literal["set_image"] = "set_image"

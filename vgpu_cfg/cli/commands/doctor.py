@@ -110,7 +110,7 @@ def doctor(
         ),
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show every affected object with its command.")
+        bool, typer.Option("--verbose", "-v", help="Show every affected object and the command for it.")
     ] = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,

@@ -106,7 +106,7 @@ def restart(
     away: Annotated[float, typer.Option(min=0, help="Number of lab seconds of vCenter downtime.")] = 60.0,
     starting: Annotated[
         float,
-        typer.Option(min=0, help="Number of additional seconds during which vCenter returns HTTP 503."),
+        typer.Option(min=0, help="How many more seconds vCenter returns HTTP 503."),
     ] = 30.0,
     forget_tasks: Annotated[
         bool, typer.Option("--forget-tasks", help="Discard all tasks instead of resuming them.")

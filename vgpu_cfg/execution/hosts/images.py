@@ -39,7 +39,7 @@ def set_image(change: SetImage, hosts: HostSession) -> Step:
         raise NotConfirmed(
             f"the image of {change.subject.name} does not contain the components that were committed",
             subject=change.subject.name,
-            remedy="check its image in the cluster's Updates tab; then " + PLAN_AGAIN,
+            remedy="check its image on the cluster's Updates tab; then " + PLAN_AGAIN,
         )
     yield from _run(cluster, ("check", ""), {"hosts": list(change.hosts)}, change.subject.name, hosts)
     image = _read_image(change.hosts[0], cluster, change.subject.name, hosts)
@@ -94,7 +94,7 @@ def _check_changes(change: RemediateHost, hosts: HostSession) -> Waiting[None]:
         raise NotConfirmed(
             f"vCenter does not report how the image of {name} changes {change.host.name}",
             subject=change.host.name,
-            remedy="check the host's compliance in the cluster's Updates tab; then " + PLAN_AGAIN,
+            remedy="check the host's compliance on the cluster's Updates tab; then " + PLAN_AGAIN,
         )
     others = set(found.differs) - {*change.changes}
     if others:

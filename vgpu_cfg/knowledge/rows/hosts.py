@@ -347,8 +347,8 @@ GPU_ROWS = (
         ),
         symptom="ESXi stopped with a purple screen: a PCI device reported a fatal error",
         cause=(
-            "the device at the listed address failed on PCIe: the board, its riser, its slot, or its power"
-            " supply"
+            "the device at the listed address had a PCIe error; the cause may be the board, its riser, its"
+            " slot, or its power supply"
         ),
         check=("lspci | grep ADDRESS on the host: the device at that address; the BMC log at the same time",),
         remedy="report the address to the server vendor's support; reseat or replace the device",

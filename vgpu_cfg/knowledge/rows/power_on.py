@@ -249,10 +249,10 @@ POWER_ON_ROWS = (
         sample="No host is compatible with the virtual machine.",
         symptom="vCenter finds no host that can run the VM",
         cause=(
-            "no host meets all requirements; for a VM with GPUs, the usual reasons in this order: no free GPU"
-            " for the profile, the profile not offered (driver, graphics type), not enough unreserved memory,"
-            " a missing network or datastore, an unsupported hardware version, or a rule that forbids the"
-            " host"
+            "no host meets all requirements. The usual causes for a VM with GPUs, most frequent first: no"
+            " free GPU for the profile, a profile that the host does not offer (driver, graphics type), not"
+            " enough unreserved memory, a missing network or datastore, an unsupported hardware version, or"
+            " a rule that excludes the host"
         ),
         check=(
             "VM > Monitor > Tasks and Events: the task's error stack gives a reason for each host",

@@ -470,7 +470,7 @@ class VmKeys(VmOptions):
         "vCenter's default for the datastore",
     )
     cpus: Annotated[int, Field(ge=1, le=768)] = key("Virtual CPUs.", AT_POWER_CYCLE, "the template's")
-    memory: Memory = key("Memory with its unit; all of it is reserved.", AT_POWER_CYCLE, "the template's")
+    memory: Memory = key("Memory size with a unit; all memory is reserved.", AT_POWER_CYCLE, "the template's")
     gpus: Annotated[
         tuple[GpuEntry, ...], one_or_many_of("profile", Text | GpuEntry | list[Text | GpuEntry], gpu_item)
     ] = key(

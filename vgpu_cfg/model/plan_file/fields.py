@@ -123,7 +123,7 @@ def in_words(words: type[StrEnum]) -> WithJsonSchema:
 
 def _one_or_many(value: object) -> object:
     if not isinstance(value, str | list | tuple):
-        message = "this must be text or a list of text"
+        message = "this must be a string or a list of strings"
         raise ValueError(message)
     return [value] if isinstance(value, str) else value
 

@@ -181,7 +181,8 @@ def check_elastic(text: str) -> str:
 def check_folder(text: str) -> str:
     """Return a folder that the head can share with its workers: none that a system needs for itself."""
     if text.strip("/") and (re.fullmatch(FOLDER_PATTERN, text) is None or ".." in text.split("/")):
-        hint = "use an absolute path of letters, digits and . _ + @ -, for example /srv/training"
+        hint = "use an absolute path that contains only letters, digits and . _ + @ -, for example "
+        hint += "/srv/training"
         raise ValueError(f"{text!r} is not a valid shared folder\n{hint}")
     first, *below = [part for part in text.split("/") if part] or [""]
     if not first or first in _OF_THE_SYSTEM or (first in _WITH_OTHERS_IN_THEM and not below):

@@ -134,7 +134,7 @@ ALARM = Experiment(
 )  # fmt: skip
 ALARMS_AT_ONCE = Experiment(
     Step.OBJECTS,
-    "Creates two alarms with the same name at the same time in the lock folder, and removes them.",
+    "Creates two alarms with the same name in the lock folder at the same time, then removes them.",
     {"CreateAlarm": 2, "RemoveAlarm": 2},
     (table.TRIAL_ALARMS,),
     ("alarm-names-are-unique-at-once",),

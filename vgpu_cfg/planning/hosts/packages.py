@@ -37,7 +37,7 @@ def check_image(resolved: ResolvedHost, findings: Findings) -> None:
     image = facts.image
     if cluster is None or cluster.is_standalone or not facts.image_managed:
         message = "its software is to be installed by an image, but no image manages its cluster"
-        remedy = "set up an image in the cluster's Updates tab, or set `driver: {by: esxcli, depot: …}`"
+        remedy = "set up an image on the cluster's Updates tab, or set `driver: {by: esxcli, depot: …}`"
         _refuse(resolved, Code.NO_IMAGE, message, remedy, findings)
     elif image is None or image.unread:
         reason = image.unread if image is not None else "it was not read"

@@ -209,7 +209,7 @@ def _blocked(host: Host, patient: Patient, present: str, wanted: str, target: Ta
     if host.connection is not Connection.CONNECTED:
         return f"it {host.connection.words}"
     if mark is not None:
-        return f"the plan {mark.plan} is changing it"
+        return f"plan {mark.plan} is changing it"
     if host.is_in_maintenance_mode:
         return "it is in maintenance mode, but not for vgpu-cfg"
     if (target.driver or target.fixed) and not wanted:

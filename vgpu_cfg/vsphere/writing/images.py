@@ -74,7 +74,7 @@ def _other_draft(change: SetImage, which: str = "") -> StalePlan:
     return StalePlan(
         f"the account has a draft of the image of {change.subject.name}{which}",
         subject=change.subject.name,
-        remedy="save or discard it in the cluster's Updates tab, then run the command again",
+        remedy="save or discard it on the cluster's Updates tab, then run the command again",
     )
 
 

@@ -64,7 +64,7 @@ def test_a_system_without_dcb_is_warned_of(rig: GuestRig) -> None:
     guest = rig.staged(roce(rig))
     assert (rig.states()["roce"], rig.report()["state"]) == ("warned", "done")
     assert rig.why("roce").endswith(
-        "neither mlnx_qos (OFED) nor dcb (iproute2 5.11) is installed to configure it"
+        "configuring it requires mlnx_qos (OFED) or dcb (iproute2 5.11 or later), and neither is installed"
     )
     assert guest.roce[rig.mac()].trust == "pcp"
 

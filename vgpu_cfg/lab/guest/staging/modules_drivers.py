@@ -208,7 +208,10 @@ def install_cuda(work: Work) -> WorkResult:
 
 OFED_MIB = 4096
 NAMES = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "the distribution's RDMA stack"}
-NO_DCB = "is not lossless: neither mlnx_qos (OFED) nor dcb (iproute2 5.11) is installed to configure it"
+NO_DCB = (
+    "is not lossless: configuring it requires mlnx_qos (OFED) or dcb (iproute2 5.11 or later), and neither "
+    "is installed"
+)
 
 
 def _has_ofed(work: Work) -> bool:

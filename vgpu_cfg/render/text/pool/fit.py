@@ -223,7 +223,8 @@ def render_size(
         words = f"no published power: {listed(unknown, shown=6)}; -v shows their rows"
         lines += hanging("UNKNOWN", words, width, indent=0)
     if len(told) > len(shown):
-        lines += hanging("MORE", f"{len(told) - len(shown)} more candidates: -v shows them", width, indent=0)
+        words = f"{len(told) - len(shown)} more candidates (use -v to list them)"
+        lines += hanging("MORE", words, width, indent=0)
     words = _result(model, workers, found)
     lines += hanging("RESULT", words, width, indent=0, style="bold")
     if found:

@@ -383,7 +383,7 @@ def _certainty(pool: GpuPool, width: int) -> list[Text]:
         lines += _note(f"GPU is the mean utilization of the VM's busiest GPU over at least {reach}.", width)
     if len(pasts) < len(pool.idle):
         words = (
-            "CPU alone is only a hint: it is a snapshot, and GPU usage cannot be measured. To "
+            "CPU usage is only a hint: it is a snapshot, and vgpu-cfg cannot measure GPU usage. To "
             "check GPU usage, run `nvidia-smi vgpu -u` on the host (not available for MIG on Ampere)."
         )
         lines += _note(words, width)
