@@ -72,7 +72,7 @@ def test_only_what_cannot_be_undone_is_stopped(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", "--yes", PAIR)
     refused = vgpu_cfg("destroy", "--yes", PAIR)
     assert refused.code == 4
-    assert "VG018 delete hvd-01, delete hvd-02: cannot be undone" in " ".join(refused.err.split())
+    assert "VG018 delete hvd-01, delete hvd-02: this cannot be undone" in " ".join(refused.err.split())
     assert "two alarms" in refused.told
     text = (vgpu_cfg.folder / PAIR).read_text(encoding="utf-8")
     vgpu_cfg.write(str(PAIR), f"{text}checks: {{VG018: warning}}\n")
