@@ -29,7 +29,7 @@ from vgpu_cfg.suggestions.situation import Situation
 
 MOST_TRIALS = 100
 FEWEST_TRIALS = 6
-_WORK = 10_000
+_WORK = 8_500
 """VMs of the plan and of the estate, hosts ten times, that the trials after the first few may look at."""
 _MOST_BESIDE = 2
 """How many ideas are followed that leave as much as there was, if it is something else."""
