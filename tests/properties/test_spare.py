@@ -52,7 +52,7 @@ def spare_of(observed: Inventory, spare: Spare, emptied: Sequence[str] = ()) -> 
 
 @pytest.mark.parametrize("choice", CHOICES)
 @settings(
-    max_examples=examples(10, 300),
+    max_examples=examples(10, 600),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
@@ -60,18 +60,36 @@ def spare_of(observed: Inventory, spare: Spare, emptied: Sequence[str] = ()) -> 
 def test_after_a_wave_each_cluster_keeps_its_spare(
     choice: Choice, tmp_path: Path, case: tuple[dict[str, Any], Spare, list[int]]
 ) -> None:
-    made, spare, order = case
+    assert keeps_spare(tmp_path, *case, choice=choice)
+
+
+def keeps_spare(
+    tmp_path: Path, made: dict[str, Any], spare: Spare, order: Sequence[int], *, choice: Choice
+) -> bool:
+    """Empty the hosts in turn; whether every VM has another host at the end, if the plan promised it."""
     with desk(open_estate(made, gpu_choice=choice), desired_of(NO_VMS, tmp_path)) as seat:
         before = seat.read()
         emptied = [before.hosts[at].moid for at in order]
         if spare_of(before, spare) or spare_of(before, spare, emptied):
-            return  # there is none to keep, or the wave is refused: VG163
+            return True  # there is none to keep, or the wave is refused: VG163
         for at in order:
             one = seat.lab.state.get(before.hosts[at].moid, Host)
             task = seat.lab.call(one, "EnterMaintenanceMode_Task", timeout=0)
             seat.lab.run_until_idle()
             if seat.lab.state.get(task.moid, Task).state != "success":
-                return  # refused: VG512
+                return True  # refused: VG512
             seat.lab.call(one, "ExitMaintenanceMode_Task", timeout=0)
             seat.lab.run_until_idle()
-        assert not spare_of(seat.read(), spare)
+        return not spare_of(seat.read(), spare)
+
+
+@pytest.mark.xfail(strict=True, reason="DRS may spread VMs over hosts that the plan leaves free")
+def test_vms_that_drs_spreads_leave_the_spare(tmp_path: Path) -> None:
+    gpu = GPUS["same"] | {"pci_id": "0000:20:00.0"}
+    vms = [
+        vm("a", "esx-2.lab", "grid_a100d-20c", gpu["pci_id"]),
+        vm("b", "esx-2.lab", "grid_a100d-20c", gpu["pci_id"]),
+        vm("c", "esx-3.lab", "grid_a100d-80c", gpu["pci_id"]),
+    ]
+    made = estate([host(f"esx-{at}.lab", [gpu]) for at in range(4)], vms, **DRS)
+    assert keeps_spare(tmp_path, made, Spare(hosts=2), (0, 1, 3, 2), choice="least_loaded")

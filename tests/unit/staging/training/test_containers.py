@@ -403,7 +403,10 @@ def test_without_a_framework_nothing_is_asked_of_the_image(guest: Sandbox) -> No
     [
         ("failed to register layer: write /x: no space left on device", "/var/lib/docker has no space left"),
         ("Error: manifest for x not found: manifest unknown", f"nvcr.io has no image {IMAGE}"),
-        ("pull access denied for x, unauthorized", f"nvcr.io refused {IMAGE}: the login has expired"),
+        (
+            "pull access denied for x, unauthorized",
+            f"nvcr.io rejected the request for {IMAGE}: the login has expired",
+        ),
         ("dial tcp 1.2.3.4:443: i/o timeout", "nvcr.io cannot be reached from the guest"),
         ("something else", f"{IMAGE} could not be pulled: see /var/log/vgpu-cfg.log in the guest"),
     ],
@@ -438,7 +441,7 @@ def test_an_archive_is_loaded_from_where_it_lies(guest: Sandbox) -> None:
     (guest.root / "pulled").unlink()
     guest.write("/other", "")
     assert guest.run("image", "apply") == 1
-    assert guest.why.endswith(f"holds no image of the name {IMAGE}")
+    assert guest.why.endswith(f"does not contain an image named {IMAGE}")
 
 
 @pytest.mark.parametrize(
