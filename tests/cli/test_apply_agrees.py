@@ -113,7 +113,7 @@ def test_a_defect_that_plan_does_not_see_is_still_open(name: str, vgpu_cfg: Comm
         list(combinations(CLOSED, 2)),
         "two defects at once",
         lambda one, other: (CLOSED.index(one) * 7 + CLOSED.index(other)) % 40 == 0,
-        one_of=25,
+        one_of=75,
     ),
 )
 def test_two_defects_at_once_are_found_or_apply_works(one: str, other: str, vgpu_cfg: CommandLine) -> None:
@@ -127,7 +127,7 @@ def is_soon(case: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "case", each([(case,) for case in CASES], "cases that are applied in the lab", is_soon, one_of=30)
+    "case", each([(case,) for case in CASES], "cases that are applied in the lab", is_soon, one_of=90)
 )
 def test_a_case_without_errors_is_carried_out(case: str, vgpu_cfg: CommandLine) -> None:
     if plan_of(case).errors or case in NOT_KEPT or desired_of(case).secrets:

@@ -19,7 +19,7 @@ EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.yaml") if pa
 SMALL = ("four-10c.yaml", "hgx-eight-gpu.yaml", "two-vgpus.yaml")
 """Examples whose cycle every run goes through; what is the others' alone has tests of its own."""
 WHY = "the cycle of every example: tests/cli/test_examples.py"
-WAYS = pytest.mark.long("every way in which a host may choose a GPU: tests/cli/test_examples.py")
+WAYS = pytest.mark.exhaustive("every way in which a host may choose a GPU: tests/cli/test_examples.py")
 GPU_CHOICES = (
     pytest.param("least_loaded", marks=WAYS),
     pytest.param("lowest", marks=WAYS),
@@ -53,7 +53,7 @@ def test_there_is_an_example_of_each_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    "example", each(((example,) for example in EXAMPLES), WHY, SMALL.__contains__, one_of=3)
+    "example", each(((example,) for example in EXAMPLES), WHY, SMALL.__contains__, one_of=6)
 )
 def test_an_example_runs_and_goes_again(example: str, vgpu_cfg: CommandLine) -> None:
     plan = Path("examples", example)

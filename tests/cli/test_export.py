@@ -14,7 +14,7 @@ from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
 TEMPLATE = "ubuntu-22.04-efi"
 DIVERSE = ("head-and-workers.yaml", "mig-mix.yaml", "passthrough.yaml")
 """Examples of what an export must tell apart: NICs of all kinds and a head, slices, whole GPUs."""
-LATER = pytest.mark.long("what examples made exported: tests/cli/test_export.py")
+LATER = pytest.mark.exhaustive("what examples made exported: tests/cli/test_export.py")
 EACH = pytest.mark.exhaustive("what every example made exported: tests/cli/test_export.py")
 AWRY = "The next plan still reports"
 
@@ -93,7 +93,7 @@ def test_what_means_nothing_is_refused(
     assert refused.out == ""
 
 
-@pytest.mark.long("every estate exported: tests/cli/test_export.py")
+@pytest.mark.exhaustive("every estate exported: tests/cli/test_export.py")
 @pytest.mark.parametrize("estate", estate_names())
 def test_an_estate_is_exported_taken_in_and_in_sync(estate: str, vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("export", "--server", f"lab:{estate}", "--vm", "*", "-o", "there.yaml")

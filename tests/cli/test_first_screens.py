@@ -69,7 +69,7 @@ def test_an_estate_of_300_hosts_is_a_screen(words: list[str], vgpu_cfg: CommandL
     assert lines_of(vgpu_cfg, words) <= MOST_LINES
 
 
-@pytest.mark.long(WHY)
+@pytest.mark.exhaustive(WHY)
 def test_a_plan_on_many_hosts_is_a_screen(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.write("big.yaml", PLAN)
     vgpu_cfg.write("two.yaml", PLAN.replace("name: big", "name: two").replace("040", "090"))

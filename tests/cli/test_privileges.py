@@ -22,7 +22,7 @@ TRIED = extent.examples(3, 1000)
 """Of how many privileges each is taken away, one at a time."""
 MOST = ("head-and-workers.yaml", "nvlink-pair.yaml")
 """Examples that take every privilege between them."""
-LATER = pytest.mark.long("examples with the role of each command: tests/cli/test_privileges.py")
+LATER = pytest.mark.exhaustive("examples with the role of each command: tests/cli/test_privileges.py")
 EACH = pytest.mark.exhaustive("every example, and without each privilege: tests/cli/test_privileges.py")
 
 

@@ -23,7 +23,7 @@ from tests.processes import killed_at_the_end
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 PLAN = "plans/pair.yaml"
-LATER = pytest.mark.long("every way to say no at a terminal: tests/cli/test_process.py")
+LATER = pytest.mark.exhaustive("every way to say no at a terminal: tests/cli/test_process.py")
 ESTATE = "two-a100"
 PROGRAM = (sys.executable, "-m", "vgpu_cfg")
 DEADLINE_SECONDS = 240

@@ -46,7 +46,7 @@ def test_a_whole_template_is_told_and_nothing_stays(vgpu_cfg: CommandLine) -> No
     assert found["NVIDIA driver"].startswith(("not checked", "LACKS"))
 
 
-@pytest.mark.long("each oddity of a template; one of them, and a whole one, are looked at every time")
+@pytest.mark.exhaustive("each oddity of a template; one of them, and a whole one, are looked at every time")
 @pytest.mark.parametrize(
     ("template", "code", "name", "says"),
     [

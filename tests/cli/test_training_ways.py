@@ -25,7 +25,7 @@ VMKNICS = """\
 """
 
 
-LATER = pytest.mark.long("RDMA by other kinds of NIC, from the hosts to the training: tests/cli")
+LATER = pytest.mark.exhaustive("RDMA by other kinds of NIC, from the hosts to the training: tests/cli")
 
 
 def on_the_switch(nic: str, of_hosts: str) -> str:

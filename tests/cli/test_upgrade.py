@@ -226,7 +226,7 @@ def test_what_is_mistyped_is_told(vgpu_cfg: CommandLine) -> None:
         assert said in ran.told
 
 
-@pytest.mark.long("300 hosts are read and laid out; the six of the other tests take the same way")
+@pytest.mark.exhaustive("300 hosts are read and laid out; the six of the other tests take the same way")
 def test_300_hosts_fit_on_a_screen(vgpu_cfg: CommandLine) -> None:
     fleet = ("--server", "lab:fleet-300x5-1200vms")
     told = vgpu_cfg.done("upgrade", "--driver", "595.71", "--window", "Sat 06:00-14:00 UTC", *fleet).out
