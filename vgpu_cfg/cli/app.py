@@ -316,7 +316,7 @@ def main() -> None:
 def _renew() -> None:
     """Replace words of the previous release; for people, name today's on standard error."""
     words, sys.argv[1:] = sys.argv[1:], old_words.renewed(sys.argv[1:])
-    if words and not wants_json(words):
+    if not wants_json(words):
         sys.stderr.write("".join(f"{line}\n" for line in old_words.notes(words)))
 
 
