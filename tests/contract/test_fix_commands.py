@@ -1,4 +1,4 @@
-"""govc, somebody else's client, knows every command that vgpu-cfg tells people to type."""
+"""Every govc command that vgpu-cfg prints exists in govc, with its flags."""
 
 from __future__ import annotations
 
