@@ -192,7 +192,8 @@ def test_the_page_has_every_exit_code() -> None:
 
 def test_the_page_tells_which_of_several_exit_codes_comes_back() -> None:
     told = re.search(
-        r"the first of ([\d, ]+) is returned", (REFERENCE / "exit-codes.md").read_text(encoding="utf-8")
+        r"the first one in this list is returned:\s+([\d,\s]+)\.",
+        (REFERENCE / "exit-codes.md").read_text(encoding="utf-8"),
     )
     assert told is not None
     order = [int(code) for code in told[1].split(", ")]

@@ -29,7 +29,8 @@ def span(least: str, most: str) -> str:
 def lines(pair: VersionPair) -> Iterator[str]:
     where = f" in {pair.where}" if pair.where else ""
     yield f"\n## {pair.what} {pair.effect} {pair.other}{where}\n"
-    yield f"{pair.means[0].upper()}{pair.means[1:]}. Source ({pair.basis}, {pair.read}): {pair.source}.\n"
+    source = "from memory" if pair.source == pair.basis else pair.source
+    yield f"{pair.means[0].upper()}{pair.means[1:]}. Source ({pair.basis}, {pair.read}): {source}.\n"
     if pair.rows[0].model_dump(exclude_defaults=True):
         yield f"| {pair.what} | {pair.other} | Source |\n|---|---|---|"
     for row in pair.rows:
