@@ -226,3 +226,17 @@ def test_free_text_loses_names_and_addresses_only(text: str, is_kept: bool) -> N
     assert (scrubbed == f"x {text}, y") is is_kept
     assert scrubbed.startswith("x ")
     assert scrubbed.endswith(", y")
+
+
+def test_a_cordoned_gpu_is_checked_before_it_is_given_back(site: CommandLine) -> None:
+    target = f"gpu:esx-1/{gpu_of(site)}"
+    check = ("cordon", target, "--check", "--plan", "plan.yaml")
+    assert "PCI:0000:31:00" not in site(*check).out
+    assert site(*check).code == 8
+    site.done("cordon", target, "--reason", "Xid 79", "--server", "lab:rma.yaml")
+    assert f"NEXT vgpu-cfg uncordon {target} --server=lab:rma.yaml" in site.done(*check).told
+    (site.folder / "plan.yaml").write_text(PLAN.replace("ssh: on, ", ""), encoding="utf-8")
+    unread = site(*check)
+    assert (unread.code, "readable only from the host's shell" in unread.told) == (9, True), unread.told
+    assert "requires --plan" in site(*check[:3]).told
+    assert "cannot be combined with --check" in site(*check, "--reason", "x").told

@@ -109,6 +109,9 @@ CHECKS: tuple[Check, ...] = (
     GuestCheck("driver", "NVIDIA driver", ("reached",), False, guest_checks.ask_driver),
     GuestCheck("gpus", "GPUs", ("driver",), False, guest_checks.ask_gpus),
     GuestCheck("gpu-health", "GPU health", ("driver",), False, machine_checks.ask_gpu_health),
+    GuestCheck(
+        "diagnostics", "DCGM diagnostics", ("driver",), False, machine_checks.ask_diagnostics, watches=True
+    ),
     GuestCheck("gpu-memory", "GPU memory", ("gpus",), False, guest_checks.ask_held),
     GuestCheck("licence", "license", ("driver",), False, guest_checks.ask_licence),
     GuestCheck("nvlink", "NVLink", ("gpus",), False, guest_checks.ask_nvlink),

@@ -74,6 +74,12 @@ class HostView:
     licence_of_all: bool = False
     """Whether vGPUs of VMs that are none of the plan's are checked too."""
     thresholds: Thresholds = field(default_factory=Thresholds)
+    checked: tuple[str, ...] = ()
+    """Addresses of GPUs for vGPUs that are checked even if no VM of the plan uses them."""
+    unheld: tuple[str, ...] = ()
+    """Addresses of GPUs in passthrough to check that no running VM of the plan has."""
+    since: datetime | None = None
+    """The start of the cordon, or the host's later restart; older lines of its log do not count."""
 
     @property
     def name(self) -> str:
@@ -82,8 +88,8 @@ class HostView:
 
     @property
     def vgpus(self) -> Mapping[str, tuple[VgpuProfile, ...]]:
-        """The profiles that the plan's VMs hold, by the GPU's address."""
-        held: dict[str, tuple[VgpuProfile, ...]] = {}
+        """The profiles that the plan's VMs hold, by the GPU's address; none if it is only checked."""
+        held: dict[str, tuple[VgpuProfile, ...]] = dict.fromkeys(self.checked, ())
         for vm in self.vms:
             for pci_id, profiles in vm.gpus.items():
                 held[pci_id] = (*held.get(pci_id, ()), *profiles)
@@ -294,10 +300,12 @@ def make_host_views(
     *,
     open_shells: frozenset[str] = frozenset(),
     licence_of_all: bool = False,
+    checked: Mapping[str, frozenset[str]] | None = None,
 ) -> tuple[HostView, ...]:
     """Return the hosts on which VMs of the plan run, in the order of their names.
 
-    `open_shells` names (by moid) the hosts whose shell may be asked.
+    `open_shells` names (by moid) the hosts whose shell may be asked. With `checked`, return the hosts with
+    these moids instead; of each, the GPUs at these addresses are checked.
     """
     by_name = {vm.name: vm for vm in desired.vms}
     wanted: dict[str, list[WantedVm]] = {}
@@ -306,18 +314,38 @@ def make_host_views(
         if vm.is_on and vm.host_moid is not None:
             wanted.setdefault(vm.host_moid, []).append(_wanted_vm(by_name[vm.name], vm, observed))
     training = desired.training
-    hosts = (host for host in observed.hosts if host.moid in wanted)
-    return tuple(
+    hosts = (host for host in observed.hosts if host.moid in (wanted if checked is None else checked))
+    views = (
         HostView(
             host=host,
             facts=observed.facts.hosts.get(host.moid, HostFacts()),
-            vms=tuple(wanted[host.moid]),
+            vms=tuple(wanted.get(host.moid, ())),
             has_shell=host.moid in open_shells,
             roce=(training.roce.dscp, training.roce.priority) if training is not None else None,
             tenants=_tenants(host, observed, {vm.moid for vm in own.values()}) if training else {},
             licence_of_all=licence_of_all,
         )
         for host in sorted(hosts, key=lambda host: host.name)
+    )
+    if checked is None:
+        return tuple(views)
+    running = [vm for vm in own.values() if vm.is_on]
+    return tuple(_to_check(view, checked[view.host.moid], running) for view in views)
+
+
+def _to_check(view: HostView, addresses: frozenset[str], running: Sequence[Vm]) -> HostView:
+    """Return the view with only the GPUs to check, and the time from which on its log counts."""
+    host = view.host
+    held = {one for vm in running if vm.host_moid == host.moid for one in _host_gpus(vm, host)}
+    gpus = [gpu for gpu in host.gpus if gpu.pci_id in addresses]
+    begun = [one.since for one in host.cordons if one.since and one.pci_id in ("", *addresses)]
+    since = max([*begun, *filter(None, [view.facts.boot_time])], default=None)
+    return replace(
+        view,
+        vms=(),
+        checked=tuple(gpu.pci_id for gpu in gpus if not gpu.is_passthrough),
+        unheld=tuple(gpu.pci_id for gpu in gpus if gpu.is_passthrough and gpu.pci_id not in held),
+        since=since,
     )
 
 

@@ -34,6 +34,18 @@ CHECKS = (
 """The checks that a watch makes."""
 
 
+HEALTH_CHECKS = (
+    *("connected", "host-driver", "host-gpu-health", "host-kernel-log"),
+    *("reached", "kernel-log", "driver", "gpus", "gpu-health", "diagnostics", "nvlink"),
+)
+"""The checks of GPUs and hosts that a cordon keeps free, before it ends."""
+
+
+def health_choice(thresholds: Thresholds) -> Choice:
+    """Return the checks that `cordon --check` makes."""
+    return Choice(HEALTH_CHECKS, is_quick=True, thresholds=thresholds, watches=True)
+
+
 def watch_choice(parallel: int, thresholds: Thresholds) -> Choice:
     """Return the checks that a watch makes; none of them measures."""
     return Choice(CHECKS, is_quick=True, parallel=parallel, thresholds=thresholds, watches=True)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from vgpu_cfg.cli.commands.verify import check_targets
 from vgpu_cfg.cli.options.running import notified, occasioned
-from vgpu_cfg.cli.options.shared import DryRunOption, OutputFormat, OutputOption, YesOption, bare, connected
+from vgpu_cfg.cli.options.shared import (
+    CommandOptions,
+    DryRunOption,
+    OutputFormat,
+    OutputOption,
+    ReportFormat,
+    YesOption,
+    bare,
+    connected,
+    planned,
+    refuse_of_several,
+)
 from vgpu_cfg.model.choices import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -35,7 +48,8 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(
         epilog='vgpu-cfg cordon host:esx-01 --reason "new DIMM on Tuesday"  # a host\n\n'
-        'vgpu-cfg cordon gpu:esx-01/0000:17:00.0 --reason "Xid 79"  # a GPU'
+        'vgpu-cfg cordon gpu:esx-01/0000:17:00.0 --reason "Xid 79"  # a GPU\n\n'
+        "vgpu-cfg cordon gpu:esx-01/0000:17:00.0 --check --plan plan.yaml  # before uncordon"
     )(cordon)
     app.command(
         epilog="vgpu-cfg drain esx-01 --dry-run  # show only\n\n"
@@ -48,18 +62,45 @@ def register(app: typer.Typer) -> None:
 
 
 @connected()
+@planned
 @occasioned
 @notified
 def cordon(
     targets: _Targets,
     *,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Instead, check the health of cordoned hosts or GPUs, before `uncordon`."
+        ),
+    ] = False,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            metavar="PLAN",
+            help="With --check: the plan file with access to the hosts, and with VMs that have the GPUs.",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     occasion: Occasion,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
 ) -> None:
     """Keep new VMs of all plans off hosts or GPUs; running VMs are not affected."""
+    if check:
+        if plan is None:
+            raise typer.BadParameter("requires --plan", param_hint="--check")
+        refuse_of_several(
+            {"--reason": occasion.reason, "--dry-run": dry_run}, "cannot be combined with --check"
+        )
+        options = CommandOptions(connection, variables, variable_files)
+        check_targets(options, plan, targets, ReportFormat(output.value))
+    refuse_of_several({"--plan": plan, "--set": variables, "--vars": variable_files}, "requires --check")
     from vgpu_cfg.cli.flows import upkeep_flow
 
     raise typer.Exit(upkeep_flow.cordon(connection, targets, occasion, output, yes=yes, dry_run=dry_run))

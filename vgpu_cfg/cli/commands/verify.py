@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -245,6 +246,24 @@ def _watch(
             show.lines(partial(render_watch, found))
         code = EXIT_FAILED if needs_action(found) else EXIT_UNPROVEN if found.unread else 0
     raise typer.Exit(code)
+
+
+def check_targets(options: CommandOptions, path: Path, targets: list[str], output: ReportFormat) -> NoReturn:
+    """Check cordoned hosts and GPUs; exit 8 if a check fails, 9 if one cannot run."""
+    from vgpu_cfg.cli.flows.preparing.request import read_request
+    from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_plan
+    from vgpu_cfg.verification.watching import health_choice
+
+    request = read_request(path, options.variables, options.variable_files)
+    wanted = Wanted(health_choice(_thresholds(request, [])), targets=tuple(targets))
+    found = verify_plan(request, options.connection, wanted, _progress())
+    first, *others = targets
+    again = options.command("cordon", Path(first), *others, "--check", f"--plan={path}")
+    flags = options.connection
+    here = flags if flags.server or flags.context else replace(flags, server=found.server)
+    end = CommandOptions(here).command("uncordon", Path(first), *others)
+    _show(found, output, end if found.passes else again, verbose=False)
+    raise typer.Exit(0 if found.passes else EXIT_FAILED if found.failed else EXIT_UNPROVEN)
 
 
 def _globs(only: list[str] | None) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ class Wanted:
     """The parts of a plan to verify. `vms` and `hosts` are globs, empty for all.
 
     `all_licences` also checks the licenses of VMs outside the plan, as its hosts report them. Figures are
-    compared with a `baseline`.
+    compared with a `baseline`. `targets` are hosts and GPUs, as `cordon` names them, to check instead of VMs.
     """
 
     choice: Choice
@@ -52,6 +52,7 @@ class Wanted:
     hosts: tuple[str, ...] = ()
     all_licences: bool = False
     baseline: Baseline | None = None
+    targets: tuple[str, ...] = ()
 
     def meant(self, desired: DesiredPlan, observed: Inventory) -> Wanted:
         """Return the same with its VMs and hosts in names of this estate."""
@@ -59,6 +60,16 @@ class Wanted:
 
         vms = vm_names(self.vms, observed, [vm.name for vm in desired.vms])
         return replace(self, vms=vms, hosts=host_names(self.hosts, observed))
+
+    def checked(self, observed: Inventory) -> dict[str, frozenset[str]] | None:
+        """Return the addresses of the GPUs to check by their host's moid, None without targets."""
+        from vgpu_cfg.planning.upkeep.targets import targets_of
+
+        found: dict[str, frozenset[str]] = {}
+        for one in targets_of(self.targets, observed):
+            gpus = {one.pci_id} if one.pci_id else {gpu.pci_id for gpu in one.host.gpus}
+            found[one.host.moid] = found.get(one.host.moid, frozenset()) | gpus
+        return found if self.targets else None
 
 
 def verify_plan(
@@ -97,13 +108,18 @@ def verify_in(
     from vgpu_cfg.verification import Channels, make_guest_views, make_host_views, verify
 
     begun, clock = estate.clock.now(), _vcenter_clock(estate)
-    observed = read_plan(desired, estate)
+    observed = read_plan(desired, estate, wanted)
     wanted = wanted.meant(desired, observed)
+    checked = wanted.checked(observed)
     specs = specs_of(desired, observed)
     rates = {model.device_id: model.line_gbps for model in load_nics().models if model.line_gbps}
     open_shells = _open_shells(desired, observed)
     hosts = make_host_views(
-        desired, observed, open_shells=frozenset(open_shells), licence_of_all=wanted.all_licences
+        desired,
+        observed,
+        open_shells=frozenset(open_shells),
+        licence_of_all=wanted.all_licences,
+        checked=checked,
     )
     guests = make_guest_views(
         desired,
@@ -115,6 +131,11 @@ def verify_in(
     )
     host_names = [host.name for host in hosts]
     hosts, guests = _selected(hosts, guests, wanted)
+    if checked is not None:
+        gpus = {(host.name, pci) for host in observed.hosts for pci in checked.get(host.moid, ())}
+        guests = tuple(
+            guest for guest in guests if guest.runs and gpus & {(guest.host, pci) for pci in guest.host_gpus}
+        )
     if not any(guest.is_there for guest in guests) and not hosts:
         if host_names and (wanted.vms or wanted.hosts):
             _refuse_choice(desired, host_names, observed, wanted)
@@ -138,7 +159,7 @@ def verify_in(
         server=server,
         begun=begun,
         baseline=wanted.baseline,
-        vms=_chosen_vms(desired, observed, wanted),
+        vms=_chosen_vms(desired, observed, wanted) if checked is None else [one.name for one in guests],
     )
 
 
@@ -213,13 +234,14 @@ def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpe
     return guest_specs(desired, AddressBook(desired, observed).nics_of_all(), takes, wirings=wirings)
 
 
-def read_plan(desired: DesiredPlan, estate: Estate) -> Inventory:
-    """Read the estate, and of the hosts that run the plan's VMs what checks need."""
+def read_plan(desired: DesiredPlan, estate: Estate, wanted: Wanted | None = None) -> Inventory:
+    """Read the estate, with the facts for checks of the hosts that run the plan's VMs or are targets."""
     from vgpu_cfg.model.observed.host_facts import FactGroup
     from vgpu_cfg.planning.estate.ownership import own_vms
 
     observed = flow.read_for(desired, estate.reader)
     moids = dict.fromkeys(vm.host_moid for vm in own_vms(desired, observed).values() if vm.host_moid)
+    moids |= dict.fromkeys(wanted.checked(observed) or () if wanted is not None else ())
     groups = {FactGroup.BASE, FactGroup.KERNEL, FactGroup.MODULES, FactGroup.SOFTWARE}
     facts = estate.reader.read_facts(tuple(moids), frozenset(groups))
     return observed.model_copy(update={"facts": facts})

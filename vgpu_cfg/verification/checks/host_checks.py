@@ -40,7 +40,7 @@ def ask_connected(view: HostView) -> Asking:
     names = fold_names(vm.name for vm in view.vms)
     return failed(
         VerifyCode.HOST_SILENT,
-        f"the host {view.host.connection.words}; affected: {names}",
+        f"the host {view.host.connection.words}{f'; affected: {names}' if names else ''}",
         Connection.CONNECTED.value,
     )
 

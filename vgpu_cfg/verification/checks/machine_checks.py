@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from vgpu_cfg.knowledge.faults import is_machine_fault
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.model.verification import Evidence
+from vgpu_cfg.model.verification import OF_PROGRAMS, CheckState, Evidence
 from vgpu_cfg.parsers.guest_system import (
     Tracking,
     Xid,
@@ -35,6 +35,7 @@ from vgpu_cfg.verification.asking import (
     Step,
     Verdict,
     failed,
+    is_absent,
     passed,
     said,
     skipped,
@@ -67,16 +68,16 @@ def ask_gpu_health(view: GuestView) -> Asking:
 
 def ask_host_gpu_health(view: HostView) -> Asking:
     """Check the GPUs of vGPUs in the same way, if the host's shell may be used."""
+    unheld = f"in passthrough, and no running VM in the plan has it: {', '.join(view.unheld)}"
     if not view.vgpus:
-        return skipped("no VM in the plan has a vGPU on this host")
+        return unproven(unheld) if view.unheld else skipped("no VM in the plan has a vGPU on this host")
     if not view.has_shell:
-        return skipped(
-            "readable only from the host's shell; set `access: {ssh: on}` and start the SSH service",
-            is_asked=True,
-        )
+        why = "readable only from the host's shell; set `access: {ssh: on}` and start the SSH service"
+        return unproven(why) if view.checked else skipped(why, is_asked=True)
     answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=120)
     seen = parse_health(answer.stdout or answer.stderr)
-    return _assess(tuple(one for one in seen if one.pci_id in view.vgpus))
+    verdict = _assess(tuple(one for one in seen if one.pci_id in view.vgpus))
+    return unproven(unheld) if view.unheld and verdict.state is CheckState.PASSED else verdict
 
 
 def signs_of(seen: Iterable[GpuHealth]) -> tuple[Evidence, ...]:
@@ -131,13 +132,50 @@ _NO_LINES = 1
 
 
 def ask_host_kernel_log(view: HostView) -> Asking:
-    """Collect the Xids of the host's driver since the log was last rotated."""
+    """Collect the Xids of the host's driver since the log was last rotated.
+
+    For a cordon's check, one that is not an application's fails if it is of a checked GPU and recent.
+    """
     if not view.has_shell:
         return skipped("readable only from the host's shell", is_asked=True)
     answer = yield Command(("grep", "-iE", "NVRM: Xid", HOST_LOG))
     if answer.status not in (0, _NO_LINES):
         return unproven(f"cannot read {HOST_LOG}: {said(answer)}")
+    since = f"{view.since:%Y-%m-%dT%H:%M:%S}" if view.since is not None else ""
+    recent = parse_xids("\n".join(line for line in answer.stdout.splitlines() if line >= since))
+    bad = [one.line for one in recent if one.gpu in view.checked and one.number not in OF_PROGRAMS]
+    if bad:
+        expected = f"no Xids after {since or 'the last rotation'}"
+        remedy = "after the repair, restart the host: older lines then no longer count"
+        return failed(VerifyCode.KERNEL_COMPLAINS, "; ".join(bad[-_MOST_LINES:]), expected, remedy=remedy)
     return replace(passed("read"), evidence=_xid_signs(parse_xids(answer.stdout)))
+
+
+_DIAGNOSTICS = ("dcgmi", "diag", "-r", "2")
+"""System validation of a few minutes (DCGM User Guide, "DCGM Diagnostics"): tests of memory and PCIe too."""
+_DCGM_FAILED = 226
+"""DCGM_ST_NVVS_ERROR as an exit status: a test failed. Others say why none ran. Belief: dcgmi-diag-status."""
+
+
+def ask_diagnostics(view: GuestView) -> Asking:
+    """Run DCGM's diagnostics on GPUs in passthrough that are idle; without DCGM, the readings decide."""
+    gpus = view.learned.gpus.gpus if view.learned.gpus is not None else ()
+    if not view.gpus or view.vgpus:
+        return skipped("DCGM tests only GPUs in passthrough")
+    if is_absent((yield Command(("dcgmi", "--version")))):
+        return skipped("no DCGM in the guest; `gpu-health` and `kernel-log` replace it")
+    if users := [name for gpu in gpus for name in gpu.processes]:
+        return unproven(f"dcgmi diag requires idle GPUs; in use by {', '.join(users)}")
+    answer = yield Command(_DIAGNOSTICS, timeout_seconds=1800)
+    if answer.status == 0:
+        return passed("dcgmi diag -r 2 found no errors")
+    told = [line for line in answer.stdout.splitlines() if "fail" in line.casefold()]
+    words = "; ".join(" ".join(line.strip("| ").split()) for line in told[:_MOST_LINES]) or said(answer)
+    if answer.status != _DCGM_FAILED:
+        return unproven(f"dcgmi diag could not run (status {answer.status}): {words}")
+    return failed(
+        VerifyCode.GPU_UNSOUND, words, "dcgmi diag -r 2 without errors", remedy="run `dcgmi diag -r 3`"
+    )
 
 
 def ask_room(view: GuestView) -> Asking:
