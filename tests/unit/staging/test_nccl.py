@@ -275,6 +275,27 @@ def test_gpu_and_nic_below_one_switch(vm: Sandbox) -> None:
     )
 
 
+def add_link(guest: Sandbox, speed: str, width: str) -> None:
+    """Give the GPU a link as the kernel shows it (drivers/pci/pci-sysfs.c, pcie_get_width_cap)."""
+    for name, text in {"max_link_speed": speed, "max_link_width": width}.items():
+        guest.write(f"/sys/devices/0000:02:00.0/{name}", f"{text}\n")
+
+
+@pytest.mark.parametrize(
+    ("speed", "width", "written"),
+    [
+        ("32.0 GT/s PCIe", "16", ("32.0 GT/s PCIe", "16")),
+        ("16.0 GT/s PCIe", "8", ("16.0 GT/s PCIe", "8")),
+        ("Unknown", "255", ("", "0")),
+    ],
+)
+def test_the_link_of_a_gpu(vm: Sandbox, speed: str, width: str, written: tuple[str, str]) -> None:
+    add_link(vm, speed, width)
+    vm.bring(vm.stage(module(**ONE_SWITCH)))
+    (gpu,) = (one for one in tree(vm).iter("pci") if one.get("busid") == "0000:02:00.0")
+    assert (gpu.get("link_speed"), gpu.get("link_width")) == written
+
+
 def test_two_gpus_each_with_a_nic_of_its_own_node(vm: Sandbox) -> None:
     add_gpu(vm, "0000:13:00.0")
     add_nic(vm, 1, "ens162", "0000:1b:00.0")

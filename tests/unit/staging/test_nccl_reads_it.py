@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.staging.sandbox import Sandbox
-from tests.unit.staging.test_nccl import NICS, TOPOLOGY, add_gpu, add_nic, module, vm
+from tests.unit.staging.test_nccl import NICS, TOPOLOGY, add_gpu, add_link, add_nic, module, vm
 from vgpu_cfg.model.guests.modules import Wire
 
 __all__ = ["vm"]
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.long("NCCL's own reader, of three versions")
 
 ROOT = Path(__file__).resolve().parents[3]
 BETWEEN = pytest.mark.exhaustive("the versions of NCCL between the first and the last")
+UNKNOWN = pytest.mark.exhaustive("the link that NCCL assumes")
 VERSIONS = ("2.16.5", pytest.param("2.21.5", marks=BETWEEN), "2.32.3")
 GPU = '<gpu dev="{dev}" sm="80" rank="{dev}" gdr="1"/>'
 NIC = (
@@ -59,14 +60,19 @@ def read(library: Path, path: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def ways(library: Path, guest: Sandbox) -> list[list[str]]:
-    """Return how NCCL sees the way from each GPU to each NIC, both in their order."""
+def graph(library: Path, guest: Sandbox) -> str:
+    """Return the system that NCCL makes of the file."""
     path = guest.root.parent / "with-devices.xml"
     path.write_text(with_devices(guest.read(TOPOLOGY)))
     done = read(library, path)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def ways(library: Path, guest: Sandbox) -> list[list[str]]:
+    """Return how NCCL sees the way from each GPU to each NIC, both in their order."""
     found: dict[str, list[str]] = {}
-    for line in done.stdout.splitlines():
+    for line in graph(library, guest).splitlines():
         gpu = re.search(r"INFO (GPU/\S+) :", line)
         if gpu:
             found[gpu[1]] = re.findall(r"NET/\S+ \([^)]*/([A-Z]+)\)", line)
@@ -96,6 +102,21 @@ def test_nccl_sees_the_way_that_the_host_has(
     wires = [(Wire(node=node, switches=switches),) for node, switches in (gpu, nic)]
     vm.bring(vm.stage(module(gpu_wires=wires[0], nic_wires=wires[1])))
     assert ways(library, vm) == [[way]]
+
+
+@pytest.mark.parametrize(
+    ("speed", "width", "gigabytes"),
+    [("16.0 GT/s PCIe", "16", 24.0), pytest.param("Unknown", "255", 12.0, marks=UNKNOWN)],
+)
+def test_nccl_knows_how_fast_the_link_of_a_gpu_is(
+    vm: Sandbox, library: Path, speed: str, width: str, gigabytes: float
+) -> None:
+    """Without a speed, NCCL assumes generation 3 with 16 lanes."""
+    add_link(vm, speed, width)
+    vm.bring(vm.stage(module(gpu_wires=ONE, nic_wires=ONE)))
+    seen = re.search(r"INFO GPU/\S+ :.* CPU/\S+ \(\d+/([0-9.]+)/PHB\)", graph(library, vm))
+    assert seen is not None
+    assert float(seen[1]) == gigabytes
 
 
 def test_each_gpu_has_a_nic_of_its_own(vm: Sandbox, library: Path) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.fakes.answering_guests import FakeGuest, FakeGuests
+from tests.fakes.answering_guests import Answer, FakeGuest, FakeGuests
 from tests.unit.verification.health_plants import QUIET, SOUND, changed, xid
 from tests.unit.verification.two_workers import GPU, Scene, failing, make_scene
 from vgpu_cfg.model.verification import CheckState, Thresholds, Verification
@@ -95,7 +95,10 @@ def test_only_recent_xids_of_the_cordoned_gpu_count(line: str, expected: CheckSt
     )
     found.hosts[:] = [view]
     smi = SOUND.replace("00000000:02:01.0", "00000000:17:00.0")
-    answers = {("nvidia-smi", "-q"): smi, ("grep", "-iE", "NVRM: Xid", "/var/log/vmkernel.log"): f"{line}\n"}
+    answers: dict[tuple[str, ...], Answer] = {
+        ("nvidia-smi", "-q"): smi,
+        ("grep", "-iE", "NVRM: Xid", "/var/log/vmkernel.log"): f"{line}\n",
+    }
     found.host_shells = FakeGuests({view.name: FakeGuest(view.name, answers)})
     seen = {one.check: one for one in checked(found).results}
     assert seen["host-kernel-log"].state is expected
