@@ -11,9 +11,9 @@ import re
 __all__ = ["WHERE_TO_LOOK", "what_to_collect"]
 
 WHERE_TO_LOOK = (
-    "the task's error stack (VM > Monitor > Tasks and Events): it gives a reason for each host",
+    "the task's error stack (VM > Monitor > Tasks and Events), which shows a reason for each host",
     "vmware.log in the VM's folder: the lines with vmiop_log, and the last lines before the failure",
-    "/var/log/vmkernel.log and hostd.log on the host, at the same time; dmesg | grep -E 'NVRM|Xid'",
+    "/var/log/vmkernel.log and hostd.log on the host, from the same time; dmesg | grep -E 'NVRM|Xid'",
     "nvidia-smi -q; nvidia-smi vgpu; /etc/init.d/nvdGpuMgmtDaemon status on the host",
     "in the guest: dmesg | grep -iE 'nvidia|nvrm|nouveau|mlx5'; journalctl -u nvidia-gridd; nvidia-smi -q",
     "containers: docker logs and docker info; training: the first NCCL WARN line with NCCL_DEBUG=INFO",
@@ -25,16 +25,16 @@ _BY_PROGRAM = (
     (
         r"vmiop|nvidia-vgpu-mgr|\bvGPU\b[^\n]*plugin",
         "a line from the vGPU manager",
-        "vmware.log in the VM's folder: all lines with vmiop_log, from the VM's start onward",
+        "vmware.log in the VM's folder: all lines with vmiop_log since the VM was started",
         "nvidia-smi, nvidia-smi vgpu -q, and dmesg | grep NVRM on the host; nvidia-smi -q in the guest",
         "nvidia-bug-report.sh on the host, for NVIDIA support",
     ),
     (
         r"\bNVRM\b|nvidia-(modeset|uvm|drm|nvlink|nvswitch)\w*:|\bXid\b",
         "a kernel log line from NVIDIA's driver",
-        "dmesg -T | grep -iE 'nvrm|xid|nvidia': the first line about the GPU, not the last",
+        "dmesg -T | grep -iE 'nvrm|xid|nvidia': the first line about the GPU, not the last one",
         "nvidia-smi -q; cat /proc/driver/nvidia/version; lspci -vv -d 10de:",
-        "nvidia-bug-report.sh, on the machine with the driver; the VM's vmware.log if it is a guest",
+        "nvidia-bug-report.sh on the machine with the driver; for a guest, also the VM's vmware.log",
     ),
     (
         r"mlx5|ibv_|\bRoCE\b|\bib_(write|read|send)_|infiniband|rdma",
@@ -48,7 +48,7 @@ _BY_PROGRAM = (
         "a line of NCCL",
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV on all workers: the first WARN line by time",
         "nvidia-smi topo -m and ibv_devinfo in each worker; NCCL_TOPO_DUMP_FILE=topo.xml",
-        "dmesg -T | grep -iE 'xid|mlx5' in each guest, at the same time",
+        "dmesg -T | grep -iE 'xid|mlx5' in each guest, from the same time",
     ),
     (
         r"torch\.distributed|\bc10d\b|\bgloo\b|torchrun|elastic|horovod|\bORTE\b|\bPRTE\b|mpirun|ray\.",
@@ -70,7 +70,7 @@ _BY_PROGRAM = (
         "docker info; docker inspect CONTAINER; journalctl -u docker -u containerd",
         "nvidia-container-cli -k -d /dev/tty info; nvidia-ctk --version",
         "/etc/nvidia-container-runtime/config.toml; /etc/docker/daemon.json; /etc/cdi",
-        "nvidia-smi in the guest, outside of the container",
+        "nvidia-smi in the guest, outside the container",
     ),
     (
         r"gridd|licen[sc]e",
@@ -99,24 +99,27 @@ _BY_PROGRAM = (
     (
         r"vmkernel|\bvmk\w*:|cpu\d+:\d+\)|\bPSOD\b",
         "a line from the VMkernel",
-        "/var/log/vmkernel.log around it, with vobd.log and hostd.log; esxcli hardware ipmi sel list",
+        "/var/log/vmkernel.log, vobd.log, and hostd.log from the same time; esxcli hardware ipmi sel list",
         "vm-support on the host, for Broadcom support",
     ),
     (
         r"ServerFaultCode|vim\.fault|vmodl\.|vCenter|vSphere|hostd|vpxd|virtual machine|\bVM\b|datastore",
         "a vCenter or VM fault",
         "VM > Monitor > Tasks and Events: the task's error stack, with the fault's type",
-        "vmware.log in the VM's folder; hostd.log on the host and vpxd.log on vCenter, at the same time",
+        "vmware.log in the VM's folder; hostd.log on the host and vpxd.log on vCenter, from the same time",
         "`vgpu-cfg explain --vm NAME`: the VM's last failed task, with its log",
     ),
     (
         r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]",
         "text in another language",
         (
-            "set the vSphere Client (or the browser) to English and repeat the task: `explain` recognizes "
-            "most messages in English"
+            "set the vSphere Client (or the browser) to English and repeat the task, because `explain`"
+            " recognizes most messages in English"
         ),
-        "the fault's type (vim.fault.…) in the error stack or hostd.log: it is the same in every language",
+        (
+            "the fault's type (vim.fault.…) in the error stack or hostd.log, which is the same in every"
+            " language"
+        ),
     ),
 )
 """Words of a program, its name, and the sources to collect; specific programs come before general ones."""

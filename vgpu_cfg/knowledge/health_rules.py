@@ -64,7 +64,7 @@ RULES: tuple[HealthRule, ...] = (
         "a GPU no longer responds",
         _xids(79) | {"lost"},
         Urgency.NOW,
-        (CORDON, DRAIN, BUNDLE, "power-cycle the host; have the board checked if it recurs"),
+        (CORDON, DRAIN, BUNDLE, "power-cycle the host; if the error recurs, have the board checked"),
         _CATALOG,
         may_cordon=True,
     ),
@@ -79,13 +79,16 @@ RULES: tuple[HealthRule, ...] = (
     ),
     HealthRule(
         "gpu-reset",
-        "a GPU that must be reset before it is used again",
+        "a GPU must be reset before it can be used again",
         _xids(46, 62, 109, 110, 119, 120, 143, 151, 154, 155, 156, 158, 169) | {"reset"},
         Urgency.NOW,
         (
             CORDON,
             DRAIN,
-            "take the recovery action that the driver reports: restart the VM, or the host for vGPUs",
+            (
+                "take the recovery action that the driver reports: restart the VM or, for vGPUs, reboot"
+                " the host"
+            ),
         ),
         _CATALOG,
         may_cordon=True,
@@ -97,16 +100,24 @@ RULES: tuple[HealthRule, ...] = (
         Urgency.NOW,
         (
             CORDON,
-            ("discard all results since the errors; reset the GPU, and check whether it repaired its memory"),
+            (
+                "discard all results since the errors occurred, reset the GPU, and check whether it"
+                " repaired its memory"
+            ),
         ),
         _MEMORY,
     ),
     HealthRule(
         "memory-repair",
-        "a GPU memory repair that is pending a reset",
+        "a GPU memory repair is pending a reset",
         _xids(63, 94, 160) | {"remap-pending"},
         Urgency.SOON,
-        ("continue; restart the VM, or the host for vGPUs, in the next maintenance window",),
+        (
+            (
+                "no immediate action is required; in the next maintenance window, restart the VM or, for"
+                " vGPUs, reboot the host"
+            ),
+        ),
         _MEMORY,
     ),
     HealthRule(
@@ -117,16 +128,16 @@ RULES: tuple[HealthRule, ...] = (
         (
             "check `nvidia-smi nvlink -e` and `-s`",
             DRAIN,
-            "reseat the bridge or cable if the same link fails again",
+            "if the same link fails again, reseat the bridge or cable",
         ),
         _CATALOG,
     ),
     HealthRule(
         "fabric",
-        "a GPU that has not joined the NVSwitch fabric",
+        "a GPU has not joined the NVSwitch fabric",
         frozenset({"fabric"}),
         Urgency.NOW,
-        ("check the Fabric Manager on the machine that manages the NVSwitches, and its version", DRAIN),
+        ("check Fabric Manager and its version on the machine that manages the NVSwitches", DRAIN),
         _SMI,
         patience_minutes=15,
     ),
@@ -135,16 +146,16 @@ RULES: tuple[HealthRule, ...] = (
         "a GPU is throttled because of heat",
         frozenset({"thermal"}),
         Urgency.SOON,
-        ("check fans, air flow, and inlet temperature in the BMC",),
+        ("in the BMC, check the fans, the airflow, and the inlet temperature",),
         _SMI,
         patience_minutes=15,
     ),
     HealthRule(
         "power",
-        "a GPU is throttled because of power",
+        "a GPU is throttled because of power limits",
         _xids(54) | {"brake", "slowdown", Code.GPU_CAPPED},
         Urgency.SOON,
-        ("check power supplies, their limits, and the GPU's power cables in the BMC",),
+        ("in the BMC, check the power supplies and their limits, and check the GPU's power cables",),
         _SMI,
         patience_minutes=15,
     ),
@@ -171,16 +182,16 @@ RULES: tuple[HealthRule, ...] = (
         "a guest has fewer GPUs than its VM",
         frozenset({Code.GPUS_MISSING}),
         Urgency.NOW,
-        ("look for Xid 79 in the host's log; restart the VM", BUNDLE),
+        ("look for Xid 79 in the host's log, and restart the VM", BUNDLE),
         _SMI,
         patience_minutes=15,
     ),
     HealthRule(
         "licence",
-        "a vGPU without a license, or with one that expires soon",
+        "a vGPU has no license, or its license expires soon",
         frozenset({Code.UNLICENSED, Code.LICENCE_ENDS, Code.LICENCE_SOON}),
         Urgency.SOON,
-        ("check the license server, and nvidia-gridd in the guest",),
+        ("check the license server, and check nvidia-gridd in the guest",),
         "NVIDIA Virtual GPU Client Licensing User Guide",
         patience_minutes=15,
     ),
@@ -189,19 +200,19 @@ RULES: tuple[HealthRule, ...] = (
         "an RDMA NIC is down, slow, or corrupts packets",
         frozenset({Code.RDMA_DOWN, Code.PORT_SLOW, Code.PCIE_NARROW, "nic-damage"}),
         Urgency.NOW,
-        ("check cable, transceiver, and switch port",),
+        ("check the cable, the transceiver, and the switch port",),
         "kernel: networking/device_drivers/ethernet/mellanox/mlx5/counters.rst",
         patience_minutes=5,
     ),
     HealthRule(
         "pauses",
-        "the RDMA network is paused for long periods, or drops packets",
+        "the RDMA network is paused for long periods or drops packets",
         frozenset({"nic-paused", "nic-storm", "nic-dropped"}),
         Urgency.SOON,
         (
             (
-                "check PFC and ECN on both switch ports; look for the NIC with pause storms, which "
-                "delays the others"
+                "check PFC and ECN on both switch ports, and look for a NIC with pause storms, which"
+                " slow down the others"
             ),
         ),
         "kernel: networking/device_drivers/ethernet/mellanox/mlx5/counters.rst",
@@ -243,10 +254,10 @@ RULES: tuple[HealthRule, ...] = (
     ),
     HealthRule(
         "application",
-        "a program on the GPU failed, or was stopped",
+        "a program on the GPU failed or was stopped",
         _xids(*OF_PROGRAMS, *_RESTART_APP),
         Urgency.NOTE,
-        ("restart the program; the GPU requires no action unless all programs fail on it",),
+        ("restart the program; no action is required for the GPU unless all programs fail on it",),
         _CATALOG,
     ),
     HealthRule(
@@ -254,7 +265,7 @@ RULES: tuple[HealthRule, ...] = (
         "an Xid that requires no immediate action",
         frozenset(),
         Urgency.NOTE,
-        ("look the number up with `vgpu-cfg explain`",),
+        ("look up the number with `vgpu-cfg explain`",),
         _CATALOG,
     ),
 )

@@ -105,52 +105,62 @@ _ROWS: tuple[Failure, ...] = (
         _C.NO_WAY,
         "one worker cannot reach another over the training network",
         "documented",
-        "even small packets do not get through: wrong VLAN on a switch port, no link, or a wrong address",
+        (
+            "even small packets do not get through because of a wrong VLAN on a switch port, a missing"
+            " link, or a wrong address"
+        ),
         "check the VLAN on both switch ports; in the guests, check `ip neigh` and `ethtool` for the NIC",
     ),
     Failure(
         _C.HOST_DRIVER,
         "the NVIDIA host driver does not detect the GPUs",
         "documented",
-        "vGPUs cannot run on this host without it",
+        "vGPUs cannot run on this host without the host driver",
         "install the host driver, reboot the host, and check `vmkload_mod -l | grep nvidia`",
     ),
     Failure(
         _C.HOST_GRAPHICS,
         "a GPU's graphics type does not allow vGPUs",
         "documented",
-        "vGPUs start only on a GPU whose active graphics type (the GPU's own or the host's) is sharedDirect",
-        "`vgpu-cfg apply` sets it; the change takes effect after the host restarts",
+        (
+            "vGPUs start only on GPUs with the active graphics type sharedDirect, which is set for the"
+            " GPU or for the host"
+        ),
+        "run `vgpu-cfg apply` to set the graphics type, which takes effect after the host reboots",
     ),
     Failure(
         _C.HOST_MIG,
         "a GPU is not in the mode required by its VM's profile",
         "documented",
-        "a MIG-backed vGPU requires a GPU in MIG mode, and a time-sliced vGPU requires MIG mode to be off; "
-        "on Hopper and later, each host restart resets the mode",
-        "`vgpu-cfg apply` sets the mode again before VMs start",
+        (
+            "MIG-backed vGPUs require MIG mode to be on, and time-sliced vGPUs require it to be off; on"
+            " Hopper and later, each host reboot resets the mode"
+        ),
+        "run `vgpu-cfg apply`, which sets the mode again before VMs start",
     ),
     Failure(
         _C.HOST_ATS,
         "ATS is not active in the host's kernel settings",
         "documented",
-        "data between GPU and NIC passes through the root port at about half the rate",
-        "`vgpu-cfg apply` sets atsSupport; if it is configured but not active, restart the host",
+        "data between the GPU and the NIC passes through the root port at about half the rate",
+        "run `vgpu-cfg apply` to set atsSupport; if it is configured but not active, reboot the host",
     ),
     Failure(
         _C.HOST_ROCE,
         "the host's RDMA driver does not have the planned RoCE settings",
         "documented",
         "packets from VMs are dropped when the link is full, because their priority is never paused",
-        "`vgpu-cfg apply` sets the module parameters; they take effect after the host restarts",
+        "run `vgpu-cfg apply` to set the module parameters, which take effect after the host reboots",
     ),
     Failure(
         _C.HOST_NIC_FIRMWARE,
         "ATS is disabled in the firmware of a NIC",
         "documented",
         "the NIC never requests address translations, regardless of the host and VM settings",
-        "`vgpu-cfg apply` sets ATS_ENABLED; it takes effect after a host restart or, failing that, a cold "
-        "boot",
+        (
+            "run `vgpu-cfg apply` to set ATS_ENABLED, which takes effect after a host reboot or, if"
+            " not, after a cold boot"
+        ),
     ),
     Failure(
         _C.GUEST_UNREACHED,
@@ -164,74 +174,89 @@ _ROWS: tuple[Failure, ...] = (
         _C.GUEST_UNSTAGED,
         "guest staging is incomplete",
         "observed",
-        "the modules after the failed one have not been staged",
-        "fix the error the module reports, then run `vgpu-cfg apply`; for details, see /var/log/vgpu-cfg.log "
-        "in the guest",
+        "the modules that come after the failed module have not been staged",
+        (
+            "fix the error that the module reports, then run `vgpu-cfg apply`; for details, see"
+            " /var/log/vgpu-cfg.log in the guest"
+        ),
     ),
     Failure(
         _C.DRIVER_ABSENT,
         "the NVIDIA driver is not loaded in the guest",
         "documented",
         "the guest does not see any GPUs",
-        "check `dmesg | grep -i nvidia`: not installed, built for another kernel, or nouveau was loaded "
-        "first",
+        (
+            "check `dmesg | grep -i nvidia` to see whether the driver is not installed, was built for a"
+            " different kernel, or was blocked by nouveau"
+        ),
     ),
     Failure(
         _C.DRIVER_BRANCH,
         "the guest driver is not compatible with the host driver",
         "documented",
-        "a vGPU requires a guest driver from the host's branch or the previous one; others fail to load",
+        (
+            "a vGPU requires a guest driver from the host driver's branch or the previous one, and"
+            " other drivers do not load"
+        ),
         "set `guest.driver` to a package from a compatible branch, then run `vgpu-cfg apply`",
     ),
     Failure(
         _C.GPUS_MISSING,
-        "the guest sees fewer GPUs than assigned",
+        "the guest sees fewer GPUs than are assigned to the VM",
         "documented",
         "a GPU failed to start in the guest",
-        "run `dmesg | grep NVRM` in the guest to identify it; the usual cause is insufficient 64-bit MMIO "
-        "space",
+        (
+            "run `dmesg | grep NVRM` in the guest to identify the GPU; the usual cause is insufficient"
+            " 64-bit MMIO space"
+        ),
     ),
     Failure(
         _C.UNLICENSED,
         "a vGPU has no license",
         "documented",
-        "it runs at full speed for 20 minutes, then at idle speed",
-        "if its token has expired, put a new one into the plan's secret and run `vgpu-cfg apply`; otherwise, "
-        "check `journalctl -u nvidia-gridd`: clock, or no access to the license server (ports 443 and 80)",
+        "the vGPU runs at full speed for 20 minutes, then at idle speed",
+        (
+            "if the token has expired, put a new one into the plan's secret and run `vgpu-cfg apply`;"
+            " otherwise, check `journalctl -u nvidia-gridd` for a wrong clock or no access to the"
+            " license server (ports 443 and 80)"
+        ),
     ),
     Failure(
         _C.NO_NVLINK,
         "vGPUs requested with NVLink communicate over PCIe",
         "documented",
         "peer transfers are limited to PCIe speed or do not work at all",
-        "check for enable_uvm on a VM with several vGPUs, and for a device group that ESXi has split up",
+        (
+            "check whether enable_uvm is set on a VM with several vGPUs, and whether ESXi has split up"
+            " a device group"
+        ),
     ),
     Failure(
         _C.NIC_WRONG,
         "a guest NIC is not configured as planned",
         "documented",
         "the training network does not work over this NIC",
-        "`vgpu-cfg apply` rewrites the netplan file; then run `netplan apply` in the guest",
+        "run `vgpu-cfg apply` to rewrite the netplan file, and then `netplan apply` in the guest",
     ),
     Failure(
         _C.RDMA_DOWN,
         "a NIC's RDMA device is missing or inactive",
         "documented",
         "training falls back to TCP",
-        "check `dmesg | grep mlx5` in the guest, the cable, and the switch port",
+        "check `dmesg | grep mlx5` in the guest, and check the cable and the switch port",
     ),
     Failure(
         _C.NO_GID,
         "an RDMA device has no RoCE v2 GID with the NIC's address",
         "documented",
-        "peers on the network cannot be reached over RDMA",
-        "assign the interface its IPv4 address; the GID is derived from it",
+        "other workers on the network cannot be reached over RDMA",
+        "assign an IPv4 address to the interface, because the GID is derived from that address",
     ),
     Failure(
         _C.ROCE_UNSET,
         "the NIC's RoCE settings differ from the plan",
         "documented",
-        "packets are dropped when the link is full, and any loss slows RoCE down",
+        "packets are dropped when the link is full, and any packet loss slows down RoCE",
         "run `systemctl restart vgpu-cfg-roce` in the guest, or `vgpu-cfg apply`",
     ),
     Failure(
@@ -239,28 +264,33 @@ _ROWS: tuple[Failure, ...] = (
         "the NIC cannot access GPU memory directly",
         "documented",
         "every message is copied through the guest's memory",
-        "run `modprobe nvidia-peermem`; the RDMA stack must be installed before the NVIDIA driver is built",
+        (
+            "run `modprobe nvidia-peermem`; if it fails, install the RDMA stack before you build the"
+            " NVIDIA driver"
+        ),
     ),
     Failure(
         _C.ATS_OFF,
         "ATS is disabled on the guest's NIC",
         "documented",
-        "data between GPU and NIC passes through the root port at about half the rate",
-        "`vgpu-cfg plan` shows all required settings; new firmware settings need a host restart or a cold "
-        "boot",
+        "data between the GPU and the NIC passes through the root port at about half the rate",
+        (
+            "run `vgpu-cfg plan` to show all required settings; new firmware settings require a host"
+            " reboot or a cold boot"
+        ),
     ),
     Failure(
         _C.RUNTIME_DOWN,
         "the container runtime is not running",
         "documented",
         "containers cannot start",
-        "check `systemctl status` in the guest for the reason",
+        "run `systemctl status` in the guest to see the reason",
     ),
     Failure(
         _C.NO_GPU_IN_CONTAINER,
         "a container cannot see the guest's GPUs",
         "documented",
-        "training in the container runs on the CPU or not at all",
+        "training in the container runs on the CPU or does not run at all",
         "run `nvidia-ctk runtime configure`, restart the runtime, and check that the image is present",
     ),
     Failure(
@@ -268,7 +298,7 @@ _ROWS: tuple[Failure, ...] = (
         "the image cannot train on its GPUs with Horovod",
         "documented",
         "training does not start, or its allreduce operations use TCP",
-        "use an image with Horovod built for NCCL (NVIDIA's TensorFlow images up to 23.03 include it)",
+        "use an image that includes Horovod built for NCCL, such as NVIDIA's TensorFlow images up to 23.03",
     ),
     Failure(
         _C.WORKER_DOWN,
@@ -281,154 +311,198 @@ _ROWS: tuple[Failure, ...] = (
         _C.NO_SSH,
         "a worker cannot log in to another worker",
         "documented",
-        "Horovod hangs at startup: every worker must be able to reach every other worker",
-        "`vgpu-cfg apply` rewrites keys and known hosts; also check that the address and port are reachable",
+        "Horovod hangs at startup because every worker must be able to connect to every other worker",
+        (
+            "run `vgpu-cfg apply` to rewrite keys and known hosts, and check that the address and port"
+            " are reachable"
+        ),
     ),
     Failure(
         _C.PATH_MTU,
         "large packets do not get through between two VMs",
         "documented",
-        "a port on the path has a smaller MTU: large messages stall while pings succeed",
+        "a port on the path has a smaller MTU, so large messages stall although pings succeed",
         "set the MTU on the switch ports (9216), the port group, and both NICs",
     ),
     Failure(
         _C.SLOW_HOST_MEMORY,
         "RDMA between two VMs is slower than the line rate",
         "recalled",
-        "the network is the bottleneck: dropped packets, a link at reduced speed, or a busy switch",
-        "check `ethtool -S` for discards and pauses, `ethtool` for the speed, and other traffic on the link",
+        (
+            "the network is the bottleneck because of dropped packets, a link with reduced speed, or a"
+            " busy switch"
+        ),
+        (
+            "check `ethtool -S` for discards and pauses, `ethtool` for the link speed, and the link for"
+            " other traffic"
+        ),
         "host_memory",
     ),
     Failure(
         _C.SLOW_GPU_MEMORY,
         "RDMA from GPU memory is slower than the line rate",
         "recalled",
-        "the path between GPU and NIC is the bottleneck",
-        "GPU and NIC must share a NUMA node and root complex; `vgpu-cfg inventory` shows their locations",
+        "the path between the GPU and the NIC is the bottleneck",
+        (
+            "the GPU and the NIC must be on the same NUMA node and root complex; `vgpu-cfg inventory`"
+            " shows their locations"
+        ),
         "gpu_memory",
     ),
     Failure(
         _C.ALLREDUCE_FAILED,
         "the allreduce across all workers did not complete",
         "documented",
-        "training on these workers would fail the same way",
-        "run `train` manually on the first VM with NCCL_DEBUG=INFO and check the first error",
+        "training on these workers would fail in the same way",
+        "run `train` manually on the first VM with NCCL_DEBUG=INFO, and check the first error",
     ),
     Failure(
         _C.ALLREDUCE_SLOW,
         "the allreduce across all workers is slower than the line rate allows",
         "recalled",
         "the slowest worker or link sets the pace for all workers",
-        "compare the pairs; if all of them are fast, try NCCL_NET_GDR_LEVEL=SYS in `training.environment`",
+        (
+            "compare the pairs of workers; if all pairs are fast, try NCCL_NET_GDR_LEVEL=SYS in"
+            " `training.environment`"
+        ),
         "busbw",
     ),
     Failure(
         _C.ALLREDUCE_WRONG,
         "the allreduce across all workers returned wrong results",
         "documented",
-        "a GPU, its memory, or a link corrupts data: no training results can be trusted",
+        "a GPU, its memory, or a link corrupts data, so no training results can be trusted",
         "remove the workers one at a time; check `nvidia-smi -q -d ECC` and the NICs' error counters",
     ),
     Failure(
         _C.NOT_UNDERSTOOD,
         "a check could not be performed",
         "observed",
-        "the state of the checked component is unknown",
-        "run the command manually on the machine and compare the output",
+        "the state of the component is unknown",
+        "run the command manually on the machine, and compare the output",
     ),
     Failure(
         _C.LICENCE_ENDS,
         "a vGPU's license has expired",
         "documented",
-        "it was not renewed in time, so the vGPU will soon run at idle speed",
-        "check `journalctl -u nvidia-gridd` and whether the guest's clock is correct",
+        "the license was not renewed in time, so the vGPU will soon run at idle speed",
+        "check `journalctl -u nvidia-gridd`, and whether the guest's clock is correct",
     ),
     Failure(
         _C.NO_GPUDIRECT,
         "NCCL does not send directly from GPU memory",
         "documented",
         "every message is copied through the guests' memory, although GPUDirect was requested",
-        "check nvidia-peermem in every guest and NCCL_NET_GDR_LEVEL in `training.environment`",
+        "check nvidia-peermem in every guest, and NCCL_NET_GDR_LEVEL in `training.environment`",
     ),
     Failure(
         _C.HOST_SILENT,
-        "a host with VMs of the plan is not responding",
+        "a host that runs the plan's VMs is not responding",
         "documented",
-        "the host and its guests cannot be checked; the guests may be running or down with the host",
-        "check the host's console; in the meantime, `vgpu-cfg plan` shows where its VMs could start",
+        (
+            "the host and its guests cannot be checked, and the guests may be running or may have"
+            " stopped with the host"
+        ),
+        "check the host's console; in the meantime, run `vgpu-cfg plan` to see where its VMs could start",
     ),
     Failure(
         _C.NO_FRAMEWORK,
         "the training environment does not contain the training launcher or framework",
         "documented",
         "training does not start, or it runs on CPUs",
-        "use an image that contains it (NVIDIA's PyTorch images have both), or train with another framework",
+        (
+            "use an image that contains the launcher and the framework (NVIDIA's PyTorch images contain"
+            " both), or train with a different framework"
+        ),
     ),
     Failure(
         _C.NCCL_SETTINGS,
         "NCCL settings do not match the guest's hardware",
         "documented",
         "NCCL looks for a device, GID, or interface that does not exist, or chooses one itself",
-        "run `systemctl restart vgpu-cfg-nccl` in the guest to recompute them; otherwise run `vgpu-cfg "
-        "apply`",
+        (
+            "run `systemctl restart vgpu-cfg-nccl` in the guest to recalculate the settings; if they"
+            " are still wrong, run `vgpu-cfg apply`"
+        ),
     ),
     Failure(
         _C.ROCE_UNKNOWN,
         "it cannot be determined whether a port is lossless",
         "documented",
-        "no tool in the guest reports it, and an unconfigured port drops packets when the link is full",
+        (
+            "no tool in the guest reports this, and a port that is not configured drops packets when"
+            " the link is full"
+        ),
         "install iproute2 5.11 or later and mstflint in the guest, or set `guest.ofed` to `mlnx` or `doca`",
     ),
     Failure(
         _C.RDMA_LOSS,
         "RDMA packets were lost or arrived out of order",
         "documented",
-        "after each loss, everything sent since is resent, so even a few losses cost much of the bandwidth",
-        "check that every switch port between them trusts DSCP and has PFC and ECN enabled for the priority",
+        (
+            "after each loss, all data sent since then is sent again, so even a few losses use up much"
+            " of the bandwidth"
+        ),
+        (
+            "check that every switch port on the path trusts DSCP, and that PFC and ECN are enabled for"
+            " the priority"
+        ),
     ),
     Failure(
         _C.WRONG_PRIORITY,
         "RDMA traffic does not use the priority protected by PFC",
         "documented",
-        "its packets can be dropped, or all other traffic is paused with it",
-        "check the senders' DSCP value, each port's trust mode, and that no switch rewrites the DSCP value",
+        "RDMA packets can be dropped, or all other traffic is paused together with RDMA traffic",
+        (
+            "check the senders' DSCP value and each port's trust mode, and make sure that no switch"
+            " rewrites the DSCP value"
+        ),
     ),
     Failure(
         _C.LINK_ERRORS,
         "a port's link corrupts packets",
         "documented",
-        "a bad cable, transceiver, or port: symbols arrive corrupted, and the packets that contain them are "
-        "lost",
-        "clean or replace the cable and transceiver at the end that reports errors, then check its switch "
-        "port",
+        (
+            "a faulty cable, transceiver, or port corrupts data on the link, and packets that contain"
+            " corrupted data are lost"
+        ),
+        (
+            "clean or replace the cable and transceiver at the end that reports errors, and then check"
+            " its switch port"
+        ),
     ),
     Failure(
         _C.WORKERS_DIFFER,
         "workers that must be identical are configured differently",
         "documented",
-        "the worker that differs fails, slows down, or stops in ways that seem random",
-        "configure it like the others: NIC firmware with `mstflint`, ECC with `nvidia-smi -e`",
+        "the worker that differs fails, slows down, or stops, seemingly at random",
+        (
+            "configure this worker like the others, using `mstflint` for NIC firmware and `nvidia-smi"
+            " -e` for ECC"
+        ),
     ),
     Failure(
         _C.GPU_TAKEN,
         "part of a worker's GPU is already in use",
         "documented",
-        "training runs out of memory or gets only a share of the GPU's time",
-        "stop the listed processes or VMs, or wait for them to finish",
+        "training runs out of memory or gets only part of the GPU's time",
+        "stop the listed processes or VMs, or wait until they finish",
     ),
     Failure(
         _C.GPU_CAPPED,
         "a GPU's power limit is below its board's default",
         "documented",
-        "its clocks drop under load, and all workers wait for the slowest one",
-        "run `nvidia-smi -pl WATTS` where the limit was set (for a vGPU, on the host); also check for a "
-        "server power cap",
+        "the GPU's clock speeds drop under load, and all workers wait for the slowest one",
+        (
+            "run `nvidia-smi -pl WATTS` on the machine where the limit was set (for a vGPU, on the"
+            " host), and check for a server power cap"
+        ),
     ),
     Failure(
         _C.PORT_SLOW,
         "a NIC's port runs below its rated speed",
         "recalled",
-        "all traffic over this port is slowed down accordingly, and both ends may be equally slow",
+        "all traffic over this port is slowed down, and both ends may be equally slow",
         "check the cable, transceiver, and switch port; if this speed is intended, set `verify.line_gbps`",
         "line_gbps",
     ),
@@ -437,23 +511,30 @@ _ROWS: tuple[Failure, ...] = (
         "a NIC's PCIe link is too narrow or too slow for its port",
         "documented",
         "the port cannot reach its full rate, regardless of the network",
-        "reseat the board, and check the slot's lanes and the link speed in the BIOS; `lspci -vv` shows "
-        "LnkCap and LnkSta",
+        (
+            "reseat the board, and check the slot's lanes and the link speed in the BIOS; in the guest,"
+            " compare LnkCap and LnkSta in `lspci -vv`"
+        ),
     ),
     Failure(
         _C.OTHER_GPU,
         "a guest has a different GPU from the one in the plan",
         "documented",
-        "work sized for the planned GPU runs out of memory or takes longer",
-        "`vgpu-cfg plan` shows the differences; `vgpu-cfg apply` corrects them with the VM powered off",
+        "jobs that are sized for the planned GPU run out of memory or take longer",
+        (
+            "run `vgpu-cfg plan` to see the differences, and `vgpu-cfg apply` to correct them while the"
+            " VM is powered off"
+        ),
     ),
     Failure(
         _C.NO_TRANSPORT,
         "NCCL does not report RDMA as its transport",
         "documented",
-        "an allreduce over TCP or an unknown transport proves nothing about the training network",
-        "run `train` manually with NCCL_DEBUG=INFO and look for NET/IB; check /dev/infiniband in the "
-        "container",
+        "an allreduce over TCP or an unknown transport does not test the training network",
+        (
+            "run `train` manually with NCCL_DEBUG=INFO and look for NET/IB, and check /dev/infiniband"
+            " in the container"
+        ),
     ),
     Failure(
         _C.CLOCK_OFF,
@@ -468,97 +549,125 @@ _ROWS: tuple[Failure, ...] = (
         _C.DRIVERS_DIFFER,
         "workers have different versions of the NVIDIA driver",
         "observed",
-        "one may lack CUDA features that the others use, and measurements on one do not apply to the others",
-        "set the same `guest.driver` for all of them, or clone them from one template",
+        (
+            "one driver may not have CUDA features that the other workers use, and measurements on one"
+            " worker do not apply to the others"
+        ),
+        "set the same `guest.driver` for all workers, or clone them from one template",
     ),
     Failure(
         _C.IMAGES_DIFFER,
-        "workers run different contents of the same image",
+        "workers run different versions of the same image",
         "documented",
-        "the tag was pulled at different times: ranks with different versions hang or compute different "
-        "results",
+        (
+            "the tag was pulled at different times, and ranks with different versions hang or compute"
+            " different results"
+        ),
         "specify the image by digest (IMAGE@sha256:...), then run `vgpu-cfg apply`",
     ),
     Failure(
         _C.NOT_SHARED,
         "the shared folder is not the same on all machines",
         "documented",
-        "checkpoints and data written by one machine are missing on the others",
-        "check `systemctl status` of the mount in the listed guest, and the server, its export, and its disk",
+        "checkpoints and data that one machine writes are missing on the others",
+        (
+            "check `systemctl status` for the mount in the listed guest, and check the server, its"
+            " export, and its disk"
+        ),
     ),
     Failure(
         _C.EXPORTER_SILENT,
         "metrics are missing",
         "documented",
-        "dashboards and alarms show nothing or outdated values",
-        "check `systemctl status 'vgpu-cfg-*'` in the guest and whether another process uses the port",
+        "dashboards and alarms show outdated values or none",
+        (
+            "check `systemctl status 'vgpu-cfg-*'` in the guest, and check whether another process uses"
+            " the port"
+        ),
     ),
     Failure(
         _C.BEHIND_BASELINE,
         "a measurement is worse than the baseline",
         "recalled",
-        "it was better before on the same machines: something has changed or is wearing out",
-        "check what has changed since (`vgpu-cfg history`); if the new value is expected, save a new "
-        "baseline with `verify --save`",
+        "earlier measurements on the same machines were better, so something has changed or is wearing out",
+        (
+            "check what has changed since then (`vgpu-cfg history`); if the new value is expected, save"
+            " a new baseline with `verify --save`"
+        ),
         "loss",
     ),
     Failure(
         _C.GPU_UNSOUND,
         "a GPU has errors or is throttled",
         "documented",
-        "training on it stops, returns wrong results, or delays all other workers",
-        "drain the host, and take the recovery action that the driver requests, or reset the GPU, then "
-        "reboot; for throttling, check cooling and power; for failed rows, contact the vendor",
+        "training on this GPU stops, returns wrong results, or delays all other workers",
+        (
+            "drain the host, take the recovery action that the driver requests or reset the GPU, and"
+            " then reboot; for throttling, check cooling and power; for failed rows, contact the vendor"
+        ),
     ),
     Failure(
         _C.KERNEL_COMPLAINS,
         "the guest's kernel log reports hardware errors",
         "documented",
         "hardware that failed once under load will fail again during training",
-        "`vgpu-cfg explain` recognizes Xids and other messages; restarting the guest clears the log",
+        "use `vgpu-cfg explain` on Xids and other messages; restarting the guest clears the log",
     ),
     Failure(
         _C.NO_ROOM,
         "a disk in the guest is full",
         "documented",
-        "images cannot be pulled, containers do not start, and logs and checkpoints are cut off",
+        "images cannot be pulled, containers do not start, and logs and checkpoints are truncated",
         "run `docker system prune`, or increase `disk` in the plan file",
     ),
     Failure(
         _C.WORKER_SHORT,
         "the worker container does not have the resources that training requires",
         "documented",
-        "RDMA cannot register memory, data loaders die with bus errors, or ranks find no GPU",
-        "run `systemctl restart vgpu-cfg-worker`, then `vgpu-cfg apply`; check what else starts containers "
-        "in the guest",
+        "RDMA cannot register memory, data loaders stop with bus errors, or ranks cannot find a GPU",
+        (
+            "run `systemctl restart vgpu-cfg-worker`, then `vgpu-cfg apply`; check whether something"
+            " else starts containers in the guest"
+        ),
     ),
     Failure(
         _C.OTHER_MACHINE,
         "an address or name points to the wrong machine",
         "documented",
-        "two machines share it, or a name is outdated: ranks sometimes connect to the wrong machine",
-        "check `ip neigh` and /etc/hosts in the guests and which machine has the address; then run `vgpu-cfg "
-        "apply`",
+        (
+            "two machines share an address, or a name is outdated, so ranks sometimes connect to the"
+            " wrong machine"
+        ),
+        (
+            "check `ip neigh` and /etc/hosts in the guests, find out which machine has the address, and"
+            " then run `vgpu-cfg apply`"
+        ),
     ),
     Failure(
         _C.FAR_APART,
         "the NIC of a VM with GPUDirect is on a different NUMA node than its GPUs",
         "documented",
-        "data between GPU and NIC crosses CPU sockets, at a fraction of the rate",
+        "data between the GPU and the NIC crosses CPU sockets, at a fraction of the rate",
         "set `near: gpu` for the NIC; `vgpu-cfg inventory` shows the NUMA nodes",
     ),
     Failure(
         _C.NVLINK_LANES,
         "some NVLinks of a GPU are inactive",
         "documented",
-        "transfers between peers are slower than they should be, and one failed link often takes down others",
-        "check `nvidia-smi nvlink --errorcounters`, Xid 74 on the host, and the bridge or the NVSwitches",
+        (
+            "transfers between GPUs are slower than they should be, and one failed link often causes"
+            " others to fail"
+        ),
+        (
+            "check `nvidia-smi nvlink --errorcounters`, the host's log for Xid 74, and the bridge or"
+            " the NVSwitches"
+        ),
     ),
     Failure(
         _C.LICENCE_SOON,
         "a vGPU's license expires soon",
         "recalled",
-        "it should have been renewed by now; when it expires, the vGPU runs at idle speed",
+        "the license should have been renewed by now, and when it expires, the vGPU runs at idle speed",
         "check `journalctl -u nvidia-gridd`, and whether the license server responds and has licenses "
         "available",
         "licence_hours",

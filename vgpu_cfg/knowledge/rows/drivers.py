@@ -20,25 +20,28 @@ DRIVER_ROWS = (
         ),
         symptom="nvidia-smi cannot communicate with the NVIDIA driver",
         cause=(
-            "the driver is not loaded; in this order: it is not installed, or was not built for the running"
-            " kernel after an update; nouveau is using the GPU; Secure Boot rejected it; it found no device"
-            " that it supports (different branch from the host's, no GPU in the VM); on ESXi: the host driver"
-            " is not installed, or the host was not restarted afterward"
+            "the driver is not loaded, usually for one of these reasons: it is not installed or was not"
+            " built for the running kernel, nouveau is using the GPU, Secure Boot rejected it, or it found"
+            " no supported device (a different branch from the host's, or no GPU in the VM); on ESXi, the"
+            " host driver is not installed, or the host was not rebooted"
         ),
         check=(
             "lsmod | grep -E 'nvidia|nouveau' in the guest: no output, or nouveau",
-            "uname -r; dkms status; ls /lib/modules/$(uname -r) in the guest: a module for this kernel",
-            "mokutil --sb-state; dmesg | grep -iE 'nvidia|nvrm|nouveau|lockdown' in the guest: the reason",
-            "lspci -d 10de: in the guest: the GPU is listed",
             (
-                "vmkload_mod -l | grep nvidia; esxcli software vib list | grep -i nv on ESXi: loaded and"
-                " installed"
+                "uname -r; dkms status; ls /lib/modules/$(uname -r) in the guest: whether there is a module"
+                " for this kernel"
+            ),
+            "mokutil --sb-state; dmesg | grep -iE 'nvidia|nvrm|nouveau|lockdown' in the guest: the reason",
+            "lspci -d 10de: in the guest: the GPU must be listed",
+            (
+                "vmkload_mod -l | grep nvidia; esxcli software vib list | grep -i nv on ESXi: whether the"
+                " driver is loaded and installed"
             ),
         ),
         remedy=(
-            "take the first step that applies: install the driver (with headers for the running kernel) and"
-            " load it with modprobe nvidia; blacklist nouveau; sign the module or disable Secure Boot; use"
-            " the host's driver branch; on ESXi, install the host driver and restart the host"
+            "take the first step that applies: install the driver and the headers for the running kernel"
+            " and run modprobe nvidia, blacklist nouveau, sign the module or disable Secure Boot, or use"
+            " the host's driver branch; on ESXi, install the host driver and reboot the host"
         ),
         source=(
             "NVIDIA Linux driver README: common problems; NVIDIA AI Enterprise 5.0 user guide; Broadcom KB"
@@ -60,11 +63,11 @@ DRIVER_ROWS = (
             " NVIDIA device(s)."
         ),
         symptom="another driver, usually nouveau, is using the GPU",
-        cause="the kernel's built-in driver for NVIDIA GPUs was loaded before the NVIDIA driver",
-        check=("lsmod | grep nouveau in the guest; lspci -nnk -d 10de: in the guest: Kernel driver in use",),
+        cause="the kernel's built-in driver for NVIDIA GPUs was loaded before NVIDIA's own driver",
+        check=('lsmod | grep nouveau; lspci -nnk -d 10de: in the guest: the line "Kernel driver in use"',),
         remedy=(
             "add 'blacklist nouveau' and 'options nouveau modeset=0' to a file in /etc/modprobe.d, rebuild"
-            " the initramfs, and restart the guest"
+            " the initramfs, and reboot the guest"
         ),
         source=(
             "the kernel module's own messages (github.com/NVIDIA/open-gpu-kernel-modules); NVIDIA Linux"
@@ -83,7 +86,9 @@ DRIVER_ROWS = (
             " version 530.30.02."
         ),
         symptom="the driver's libraries and kernel module have different versions (kernel module mismatch)",
-        cause="the driver was updated (often by unattended upgrades), but the old module is still loaded",
+        cause=(
+            "the driver was updated (often by unattended-upgrades), but the old kernel module is still loaded"
+        ),
         check=(
             (
                 "cat /proc/driver/nvidia/version: the loaded version; modinfo -F version nvidia: the"
@@ -91,8 +96,8 @@ DRIVER_ROWS = (
             ),
         ),
         remedy=(
-            "restart the guest (or stop the programs that use the GPU and reload the module); hold the driver"
-            " packages with apt-mark hold"
+            "reboot the guest, or stop the programs that use the GPU and reload the module; to prevent"
+            " this, hold the driver packages with apt-mark hold"
         ),
         source=(
             "github.com/stackhpc/ansible-slurm-appliance/issues/287;"
@@ -114,8 +119,8 @@ DRIVER_ROWS = (
         sample="modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-45-generic",
         symptom="there is no NVIDIA module for the running kernel",
         cause=(
-            "the kernel was updated, but the module was not built for it: headers, compiler, or dkms are"
-            " missing"
+            "the kernel was updated, but the module was not built for the new kernel because the headers,"
+            " compiler, or dkms are missing"
         ),
         check=("uname -r; dkms status; cat /var/lib/dkms/nvidia/*/build/make.log in the guest",),
         remedy=(
@@ -142,8 +147,8 @@ DRIVER_ROWS = (
         sample="modprobe: ERROR: could not insert 'nvidia': Key was rejected by service",
         symptom="the kernel rejects the NVIDIA module because of its signature",
         cause=(
-            "Secure Boot is enabled in the VM, and the module was built in the guest and is not signed with a"
-            " key that the VM trusts"
+            "Secure Boot is enabled for the VM, and the module was built in the guest without a signature"
+            " that the VM trusts"
         ),
         check=(
             "mokutil --sb-state in the guest: SecureBoot enabled",
@@ -163,18 +168,17 @@ DRIVER_ROWS = (
             r"no NVIDIA (graphics )?(device|adapter|GPU)[^\n]*(found|probe)",
         ),
         sample="modprobe: ERROR: could not insert 'nvidia': No such device",
-        symptom="the NVIDIA module finds no supported GPU",
+        symptom="the NVIDIA module cannot find a supported GPU",
         cause=(
-            "the VM has no GPU, the driver is a bare-metal driver without support for this vGPU, or the open"
-            " modules do not support the GPU (older than Turing)"
+            "the VM has no GPU, the driver is for bare metal and does not support this vGPU, or the GPU is"
+            " older than Turing, which the open modules do not support"
         ),
         check=(
             "lspci -nn -d 10de: in the guest: the GPU and its IDs",
             "dmesg | grep NVRM in the guest: why each device was skipped",
         ),
         remedy=(
-            "assign the VM its GPU; in a guest with a vGPU, install the guest (grid) driver of the host's"
-            " branch"
+            "add the GPU to the VM; for a vGPU, install the vGPU guest driver (grid) from the host's branch"
         ),
         source=(
             "NVIDIA vGPU software user guide: installing the guest driver; wording from memory, not verified"
@@ -195,7 +199,7 @@ DRIVER_ROWS = (
         ),
         symptom="the GPU's memory window (64-bit BAR) was not mapped in the guest's address space",
         cause=(
-            "the VM boots with BIOS firmware, or its 64-bit MMIO window is disabled or too small for the"
+            "the VM boots with BIOS firmware, or its 64-bit MMIO space is disabled or too small for the"
             " GPU's memory"
         ),
         check=(
@@ -206,8 +210,8 @@ DRIVER_ROWS = (
             ),
         ),
         remedy=(
-            "recreate the VM with EFI firmware (from an EFI template), with use64bitMMIO and a larger"
-            " 64bitMMIOSizeGB: `vgpu-cfg` sets both"
+            "recreate the VM from an EFI template with use64bitMMIO and a larger 64bitMMIOSizeGB, both of"
+            " which `vgpu-cfg` sets"
         ),
         source=(
             "the kernel module's own messages (github.com/NVIDIA/open-gpu-kernel-modules);"
@@ -222,14 +226,17 @@ DRIVER_ROWS = (
         sample="NVRM: GPU 0000:02:01.0: RmInitAdapter failed! (0x26:0x56:1474)",
         symptom="the driver cannot initialize the GPU",
         cause=(
-            "a passed-through GPU whose 64-bit MMIO window is too small, a GPU left in a bad state by the"
-            " previous VM, or GSP firmware that does not load"
+            "the 64-bit MMIO space is too small for the passthrough GPU, the previous VM left the GPU in a"
+            " bad state, or the GSP firmware does not load"
         ),
         check=(
-            "dmesg | grep NVRM in the guest: the first lines, not the last ones",
+            "dmesg | grep NVRM in the guest: look at the first lines, not the last ones",
             "lspci -vv -d 10de: in the guest: the sizes of the memory regions",
         ),
-        remedy="check the MMIO window and EFI first; power-cycle the VM; then power-cycle the host",
+        remedy=(
+            "check the MMIO size and EFI first, then power-cycle the VM; if this does not help, power-cycle"
+            " the host"
+        ),
         source=(
             "the kernel module's own messages (github.com/NVIDIA/open-gpu-kernel-modules); causes from"
             " memory, not verified"
@@ -246,13 +253,13 @@ DRIVER_ROWS = (
         sample="modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument",
         symptom="nvidia-peermem does not load",
         cause=(
-            "the NVIDIA driver was built before the RDMA stack (DOCA or MLNX_OFED) was installed, so it does"
-            " not include the required calls"
+            "the NVIDIA driver was built before the RDMA stack (DOCA or MLNX_OFED) was installed, so it"
+            " does not include the required functions"
         ),
         check=("dmesg | tail in the guest, after modprobe nvidia-peermem; ofed_info -s: the RDMA stack",),
         remedy=(
-            "install the RDMA stack first, then rebuild the NVIDIA driver (dkms); `vgpu-cfg` installs them in"
-            " this order"
+            "install the RDMA stack first, and then rebuild the NVIDIA driver with dkms; `vgpu-cfg`"
+            " installs them in this order"
         ),
         source="NVIDIA GPUDirect RDMA documentation: nvidia-peermem; wording from memory, not verified",
         confidence=Confidence.INFERRED,
@@ -266,8 +273,8 @@ DRIVER_ROWS = (
         sample="CUDA error: no CUDA-capable device is detected",
         symptom="CUDA finds no GPU",
         cause=(
-            "no GPU is visible to the program: CUDA_VISIBLE_DEVICES, a container without --gpus, a MIG GPU"
-            " without compute instances, or no driver"
+            "the program cannot see a GPU because of CUDA_VISIBLE_DEVICES, a container without --gpus, a"
+            " MIG GPU without compute instances, or a missing driver"
         ),
         check=(
             "echo $CUDA_VISIBLE_DEVICES; nvidia-smi -L, in the program's environment",
@@ -290,7 +297,12 @@ DRIVER_ROWS = (
         sample="CUDA error: CUDA driver version is insufficient for CUDA runtime version",
         symptom="the driver is too old for the program's CUDA version",
         cause="the program or image was built for a newer CUDA version than the guest driver supports",
-        check=("nvidia-smi in the guest: CUDA Version in the header; nvcc --version in the image",),
+        check=(
+            (
+                "nvidia-smi in the guest shows the CUDA version in its header; nvcc --version in the image"
+                " shows the image's version"
+            ),
+        ),
         remedy="use an older image, or a newer guest driver from a branch that the host supports",
         source="CUDA runtime API: error types; wording from memory, not verified",
         confidence=Confidence.INFERRED,
@@ -305,7 +317,7 @@ DRIVER_ROWS = (
         sample="torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
         symptom="a program requires more GPU memory than is available",
         cause="the vGPU profile is too small for the program, or another process is using the memory",
-        check=("nvidia-smi in the guest: memory used, and by which process",),
+        check=("nvidia-smi in the guest: how much memory is used, and by which process",),
         remedy=(
             "reduce the batch size, stop the other process, or use a larger profile for the VM (`vgpu-cfg"
             " profiles BOARD`)"
@@ -324,7 +336,7 @@ DRIVER_ROWS = (
         symptom="CUDA reports that the GPUs are busy or unavailable",
         cause=(
             "another process is using the GPU in exclusive mode, the GPU is in MIG mode without a compute"
-            " instance, or the vGPU has had no license for a day"
+            " instance, or the vGPU has been unlicensed for a day"
         ),
         check=(
             "nvidia-smi -q -d COMPUTE in the guest: Compute Mode",
@@ -351,7 +363,7 @@ DRIVER_ROWS = (
             "nvidia-smi -q -d ECC,ROW_REMAPPER on the host",
         ),
         remedy=(
-            "restart the host so that the bad row is remapped; if the error recurs, have the board replaced"
+            "reboot the host so that the bad row is remapped; if the error recurs, have the board replaced"
         ),
         source=(
             "CUDA runtime API: error types; https://docs.nvidia.com/deploy/xid-errors/; wording from memory,"
@@ -394,14 +406,16 @@ DRIVER_ROWS = (
         ),
         sample="CUDA error: no kernel image is available for execution on the device",
         symptom="the program contains no code for this GPU",
-        cause="it was built for older GPUs (new board, old image)",
+        cause="the program or image was built for older GPUs and does not support this newer board",
         check=(
             (
                 "nvidia-smi --query-gpu=compute_cap --format=csv in the guest: the compute capability to"
                 " build for"
             ),
         ),
-        remedy="use an image that supports the GPU, or build for its compute capability",
+        remedy=(
+            "use an image that supports the GPU, or rebuild the program for the GPU's compute capability"
+        ),
         source="CUDA runtime API: error types; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
@@ -421,20 +435,23 @@ LICENCE_ROWS = (
         sample="nvidia-gridd: Failed to acquire license from nls.example.com",
         symptom="the guest cannot get a vGPU license from its server",
         cause=(
-            "in this order: no network access to the license server (ports 443 and 80), a token that was"
-            " revoked or belongs to another server, a wrong clock, no licenses available"
+            "check in this order: the license server is not reachable (ports 443 and 80), the token was"
+            " revoked or belongs to another server, the clock is wrong, or no licenses are available"
         ),
         check=(
-            "journalctl -u nvidia-gridd in the guest: the preceding lines give the reason",
-            "ls -l /etc/nvidia/ClientConfigToken in the guest: one token, readable by all users",
-            "timedatectl status in the guest and date on the license server: the same time",
+            "journalctl -u nvidia-gridd in the guest: the preceding lines show the reason",
             (
-                "docker logs or the events page of the license server (DLS) or the portal (CLS): whether the"
-                " request arrived"
+                "ls -l /etc/nvidia/ClientConfigToken in the guest: there must be one token that all users"
+                " can read"
+            ),
+            "timedatectl status in the guest and date on the license server: both must show the same time",
+            (
+                "docker logs or the events page of the license server (DLS) or the portal (CLS): whether"
+                " the server received the request"
             ),
         ),
         remedy=(
-            "allow access to the server, correct the clock, or install a new token; then run systemctl"
+            "allow access to the server, correct the clock, or install a new token, and then run systemctl"
             " restart nvidia-gridd"
         ),
         source="github.com/NVIDIA/nvidia-docker/issues/1787; NVIDIA virtual GPU client licensing user guide",
@@ -449,11 +466,16 @@ LICENCE_ROWS = (
         ),
         sample="nvidia-gridd: Configuration parameter ( ServerAddress FeatureType) not set",
         symptom="gridd has no license server configured",
-        cause="neither a client configuration token nor gridd.conf specifies one",
-        check=("ls /etc/nvidia/ClientConfigToken /etc/nvidia/gridd.conf in the guest: which of them exist",),
+        cause="there is no client configuration token, and gridd.conf does not specify a license server",
+        check=(
+            (
+                "ls /etc/nvidia/ClientConfigToken /etc/nvidia/gridd.conf in the guest: which of these files"
+                " exist"
+            ),
+        ),
         remedy=(
-            "copy the token to /etc/nvidia/ClientConfigToken (guest.licence does this), then run systemctl"
-            " restart nvidia-gridd"
+            "copy the token to /etc/nvidia/ClientConfigToken (guest.licence does this), and then run"
+            " systemctl restart nvidia-gridd"
         ),
         source="github.com/MicrosoftDocs/azure-docs/issues/32746",
     ),
@@ -465,12 +487,12 @@ LICENCE_ROWS = (
         cause="FeatureType in gridd.conf does not match the vGPU's series",
         check=(
             (
-                "grep FeatureType /etc/nvidia/gridd.conf in the guest: 1 for a vGPU, 2 for a workstation, 4"
-                " for compute on passthrough"
+                "grep FeatureType /etc/nvidia/gridd.conf in the guest: 1 is for a vGPU, 2 for a"
+                " workstation, and 4 for compute with passthrough"
             ),
         ),
         remedy=(
-            "set FeatureType to match the license and the device (1 for every vGPU), then run systemctl"
+            "set FeatureType to match the license and the device (1 for every vGPU), and then run systemctl"
             " restart nvidia-gridd"
         ),
         source=(
@@ -483,16 +505,16 @@ LICENCE_ROWS = (
         sample="License Status : Unlicensed (Unrestricted)",
         symptom="nvidia-smi reports that the vGPU is unlicensed",
         cause=(
-            "no license has been acquired yet: the vGPU runs at full speed for 20 minutes, then becomes"
-            " slower and slower"
+            "no license has been acquired yet, so the vGPU runs at full speed for 20 minutes and then"
+            " becomes slower and slower"
         ),
         check=(
             "nvidia-smi -q in the guest: License Status under vGPU Software Licensed Product",
             "journalctl -u nvidia-gridd in the guest: the reason",
         ),
         remedy=(
-            "run `vgpu-cfg explain` on the last line logged by gridd; check that the service is running:"
-            " systemctl status nvidia-gridd"
+            "check that the service is running (systemctl status nvidia-gridd), and run `vgpu-cfg explain`"
+            " on the last line that gridd logged"
         ),
         source="github.com/NVIDIA/gpu-operator/issues/220; NVIDIA virtual GPU client licensing user guide",
         words="restricted slow throttled after twenty minutes",
@@ -507,13 +529,13 @@ LICENCE_ROWS = (
         sample="License Status : Expired",
         symptom="the vGPU's license has expired",
         cause=(
-            "gridd could not renew its lease in time: the server was unavailable for longer than the lease,"
-            " or the clock jumped"
+            "gridd could not renew its lease in time because the server was unavailable for too long or the"
+            " clock jumped"
         ),
         check=("nvidia-smi -q in the guest: License Status and its expiry; timedatectl status: the clock",),
         remedy=(
-            "check that the server is reachable and the clock is correct, then run systemctl restart"
-            " nvidia-gridd"
+            "check that the license server is reachable and the clock is correct, and then run systemctl"
+            " restart nvidia-gridd"
         ),
         source=f"{_LICENSING}; wording from memory, not verified",
         confidence=Confidence.INFERRED,
@@ -528,16 +550,16 @@ LICENCE_ROWS = (
         sample="nvidia-gridd: SSL certificate problem: certificate is not yet valid",
         symptom="gridd rejects the license server's certificate",
         cause=(
-            "the guest's clock is wrong (a new VM without NTP), or the server's certificate does not match"
-            " the token"
+            "the guest's clock is wrong (for example, in a new VM without NTP), or the server's certificate"
+            " does not match the token"
         ),
         check=(
-            "timedatectl status in the guest: synchronized, with the correct date",
+            "timedatectl status in the guest: the clock must be synchronized and show the correct date",
             "curl -v https://SERVER/ in the guest: the certificate's dates",
         ),
         remedy=(
-            "correct the clock (NTP or VMware Tools), or download a new token if the server's certificate was"
-            " changed"
+            "correct the clock with NTP or VMware Tools, or download a new token if the server's"
+            " certificate was changed"
         ),
         source=(
             "libcurl's certificate error message; NVIDIA virtual GPU client licensing user guide; the link"
@@ -555,11 +577,11 @@ LICENCE_ROWS = (
         sample="License not available to perform the operation.",
         symptom="vCenter has no license for the operation",
         cause=(
-            "the host's or vCenter's license does not include this feature (vGPU requires vSphere Enterprise"
-            " Plus, or a subscription that includes it)"
+            "the host's or vCenter's license does not include this feature; vGPUs require vSphere"
+            " Enterprise Plus or a subscription that includes vGPUs"
         ),
         check=("Administration > Licensing > Licenses > Assets: the host's license and its features",),
-        remedy="assign the host a license that includes the feature",
+        remedy="assign a license that includes this feature to the host",
         source=(
             "vSphere API reference: LicenseRestricted, NotEnoughLicenses; the edition required for vGPU is"
             " from memory"

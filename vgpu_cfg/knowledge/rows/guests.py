@@ -15,8 +15,8 @@ GUEST_ROWS = (
         sample="topology shows PIX instead of NV12",
         symptom="NCCL is slow, and the guest's topology shows PIX where NVLink should be",
         cause=(
-            "the VM's GPUs communicate over PCIe although they are connected by NVLink: unified memory is"
-            " enabled on a VM with several vGPUs"
+            "the VM's GPUs communicate over PCIe despite their NVLink connection, because unified memory is"
+            " enabled for several vGPUs"
         ),
         check=(
             "nvidia-smi topo -m in the guest: PIX instead of NV12",
@@ -31,18 +31,18 @@ GUEST_ROWS = (
         sample="GPUDirect reaches half the bandwidth after enabling ATS",
         symptom="GPUDirect reaches only half the bandwidth after ATS was enabled",
         cause=(
-            "ATS is not active: the host was rebooted but not power-cycled after ATS was enabled, or the GPU"
-            " and NIC are on different root complexes"
+            "ATS is not active because the host was rebooted but not power-cycled after ATS was enabled, or"
+            " the GPU and NIC are on different root complexes"
         ),
         check=(
             "lspci -vvv -s NIC in the guest: ATSCtl must be Enable+",
             (
-                "mlxconfig -d DEVICE -e query, on the machine with the NIC: Current for ATS_ENABLED must also"
-                " be True(1)"
+                "mlxconfig -d DEVICE -e query on the machine with the NIC: the Current value of ATS_ENABLED"
+                " must also be True(1)"
             ),
             "vgpu-cfg inventory --host HOST -v: GPU and NIC on the same NUMA node",
         ),
-        remedy="power-cycle the host; if that does not help, move the NIC to a slot near the GPU",
+        remedy="power-cycle the host; if this does not help, move the NIC to a slot near the GPU",
         source="NVIDIA AI Enterprise 5.0 user guide, chapter 4: GPUDirect RDMA with ATS",
     ),
     FaultRow(
@@ -55,7 +55,7 @@ GUEST_ROWS = (
             "mlxconfig -d DEVICE query | grep -i ATS: no output",
             "cat /sys/class/infiniband/mlx5_0/fw_ver in the guest: the firmware version",
         ),
-        remedy="update the NIC's firmware, then set ATS_ENABLED",
+        remedy="update the NIC's firmware, and then set ATS_ENABLED",
         source="NVIDIA AI Enterprise 5.0 user guide, chapter 4: GPUDirect RDMA with ATS",
     ),
     FaultRow(
@@ -67,12 +67,15 @@ GUEST_ROWS = (
         ),
         symptom="the guest driver rejects a feature because of the GSP firmware",
         cause=(
-            "the guest driver uses the GSP firmware, which does not support this license type on a"
-            " passthrough GPU"
+            "the guest driver uses the GSP firmware, which does not support this license type for"
+            " passthrough GPUs"
         ),
         check=(
             "nvidia-smi -q in the guest: if GSP Firmware Version shows a version, the GSP firmware is in use",
-            "FeatureType in /etc/nvidia/gridd.conf: 2 is the workstation license, 4 the compute license",
+            (
+                "FeatureType in /etc/nvidia/gridd.conf: 2 is the workstation license, and 4 is the compute"
+                " license"
+            ),
         ),
         remedy="set NVreg_EnableGpuFirmware=0 for the nvidia module in the guest",
         source="NVIDIA vGPU software user guide: disabling the GSP firmware",
@@ -87,11 +90,14 @@ GUEST_ROWS = (
         sample="cuDeviceCanAccessPeer = 0",
         symptom="cuDeviceCanAccessPeer returns 0 although P2P is allowed",
         cause=(
-            "passthrough GPUs under different root ports cannot access each other; vGPUs can never do so over"
-            " PCIe"
+            "passthrough GPUs under different root ports cannot access each other, and vGPUs can never do"
+            " so over PCIe"
         ),
         check=(
-            "nvidia-smi topo -m on the host or in the guest: PIX or NV between the GPUs, not SYS or PHB",
+            (
+                "nvidia-smi topo -m on the host or in the guest: the connection between the GPUs must be"
+                " PIX or NV, not SYS or PHB"
+            ),
             "govc vm.info -e VM: pciPassthru.allowP2P is TRUE",
         ),
         remedy="use GPUs under the same PCIe switch, or GPUs connected by NVLink",
@@ -114,11 +120,11 @@ GUEST_ROWS = (
         check=(
             "dmesg | grep NVRM in the guest, and grep vmiop_log vmware.log: both show the versions",
             (
-                "nvidia-smi on the host: its driver version; the guest driver must be from the same release"
-                " or the previous branch"
+                "nvidia-smi on the host: the guest driver must be from the host driver's release or the"
+                " previous branch"
             ),
         ),
-        remedy="install a guest driver from the host's branch",
+        remedy="install a guest driver from the same branch as the host driver",
         source=(
             "https://docs.nvidia.com/vgpu/19.0/grid-vgpu-release-notes-vmware-vsphere (compatibility);"
             " github.com/mbilker/vgpu_unlock-rs/issues/10"
@@ -130,14 +136,17 @@ GUEST_ROWS = (
         sample="training hangs at hvd.init()",
         symptom="training hangs at hvd.init()",
         cause=(
-            "Horovod's workers cannot find each other: Horovod chose the docker0 interface, or SSH works "
-            "in only one direction"
+            "Horovod's workers cannot find each other because Horovod chose the docker0 interface or SSH"
+            " works in only one direction"
         ),
         check=(
-            "ip -br address in every guest: whether docker0 also has an address",
-            "ssh -p PORT OTHER true, from each VM's container to every other one: none may prompt for input",
+            "ip -br address in every guest: whether docker0 also has an IP address",
+            (
+                "ssh -p PORT OTHER true from each VM's container to every other one: no connection may"
+                " prompt for input"
+            ),
         ),
-        remedy="exclude docker0 and lo from its interfaces, and exchange SSH keys in both directions",
+        remedy="exclude docker0 and lo from Horovod's interfaces, and exchange SSH keys in both directions",
         source="github.com/horovod/horovod/issues/468 and its documentation",
     ),
     FaultRow(
@@ -146,14 +155,14 @@ GUEST_ROWS = (
         sample="Failed to initialize NVML: Unknown Error",
         symptom="a container has lost its GPU",
         cause=(
-            "systemd manages the cgroups and reloaded its units, which removed the container's access to the"
+            "systemd manages the cgroups, and when it reloaded its units, the container lost access to the"
             " GPU"
         ),
         check=(
-            "docker info: Cgroup Driver is systemd",
+            "docker info: the Cgroup Driver is systemd",
             "nvidia-smi in the guest, outside the container: the GPU is still listed",
         ),
-        remedy="pass the devices by name or with CDI, or use the cgroupfs driver",
+        remedy="specify the devices by name or with CDI, or use the cgroupfs driver",
         source="github.com/NVIDIA/nvidia-container-toolkit: its troubleshooting page; from memory",
         confidence=Confidence.INFERRED,
     ),
@@ -165,9 +174,9 @@ GUEST_ROWS = (
         ),
         sample="compute instances are gone after the reboot",
         symptom="a VM has fewer MIG devices after a restart",
-        cause="compute instances created inside a guest do not survive its restart",
+        cause="compute instances that are created inside a guest are lost when the guest restarts",
         check=("nvidia-smi mig -lci in the guest: the existing instances",),
-        remedy="create them again at each boot",
+        remedy="create the compute instances again at each boot",
         source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
@@ -180,15 +189,18 @@ GUEST_ROWS = (
         sample="RoCE is unstable, with drops",
         symptom="RoCE is unstable and drops packets",
         cause=(
-            "flow control is inconsistent along the path: pfctx and pfcrx differ, the trust mode differs, or"
-            " the switch's MTU is smaller than the NIC's"
+            "flow control differs along the path: pfctx and pfcrx differ, the trust mode differs, or the"
+            " switch's MTU is smaller than the NIC's"
         ),
         check=(
             "esxcli system module parameters list -m nmlx5_core on the host: pfctx equals pfcrx; trust_state",
-            "mlnx_qos -i INTERFACE in the guest: the trust state, and PFC for priority 3",
+            "mlnx_qos -i INTERFACE in the guest: the trust state and PFC for priority 3",
             "ping -M do -s 8972 PEER between guests with MTU 9000: the ping must succeed",
         ),
-        remedy="set pfctx equal to pfcrx, the same trust mode everywhere, and an MTU of 9216 on the switch",
+        remedy=(
+            "set pfctx and pfcrx to the same value, use the same trust mode everywhere, and set the"
+            " switch's MTU to 9216"
+        ),
         source="NVIDIA's RoCE documents; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
@@ -203,15 +215,18 @@ GUEST_ROWS = (
         ),
         sample="E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812 (apt-get)",
         symptom="another process is using the package manager",
-        cause="apt-daily or unattended-upgrades is running, often in the first minutes after the first boot",
+        cause=(
+            "apt-daily or unattended-upgrades is running, as is common in the first minutes after the first"
+            " boot"
+        ),
         check=(
-            "fuser -v /var/lib/dpkg/lock-frontend /var/lib/apt/lists/lock: the process",
+            "fuser -v /var/lib/dpkg/lock-frontend /var/lib/apt/lists/lock: the process that holds the lock",
             "systemctl list-timers apt-daily apt-daily-upgrade",
             "journalctl -u apt-daily -u unattended-upgrades",
         ),
         remedy=(
-            "wait until the process has ended, then repeat the command; do not delete the lock file. In"
-            " templates, disable the timers apt-daily and apt-daily-upgrade"
+            "wait until the process has ended, and then run the command again; do not delete the lock file,"
+            " but in templates, disable the timers apt-daily and apt-daily-upgrade"
         ),
         source="apt: messages of apt-pkg (init.cc, debsystem.cc), apt.conf(5) DPkg::Lock::Timeout",
         is_verbatim=True,
@@ -222,15 +237,15 @@ GUEST_ROWS = (
         sample="Permission denied (publickey,password).",
         symptom="an SSH server does not accept any of the client's keys",
         cause=(
-            "the account does not have the public key: another account or key is used, cloud-init did not add"
-            " it, or the home folder or authorized_keys is writable by others"
+            "the public key is not on the account because a different account or key is used or cloud-init"
+            " did not add it, or other users can write to the home folder or authorized_keys"
         ),
         check=(
-            "ssh -v ACCOUNT@GUEST: the keys that are offered",
-            "on the guest's console: the journal of sshd, the owner and mode of ~/.ssh/authorized_keys",
+            "ssh -v ACCOUNT@GUEST: the keys that the client offers",
+            "on the guest's console: the sshd journal, and the owner and mode of ~/.ssh/authorized_keys",
             "cloud-init status --long in the guest",
         ),
-        remedy="add the public key to the account that logs in, or specify the right account and key",
+        remedy="add the public key to the account, or specify the correct account and key",
         source="OpenSSH: sshconnect2.c; sshd(8), StrictModes and authorized_keys",
         is_verbatim=True,
     ),
@@ -247,16 +262,19 @@ CONTAINER_ROWS = (
         ),
         symptom="Docker has no driver for GPUs",
         cause=(
-            "in this order: the NVIDIA Container Toolkit is not installed, Docker was not restarted after its"
-            " installation, Docker is installed as a snap and cannot see it"
+            "check in this order: the NVIDIA Container Toolkit is not installed, Docker was not restarted"
+            " after its installation, or Docker is installed as a snap, which cannot use the toolkit"
         ),
         check=(
-            "nvidia-ctk --version; nvidia-smi in the guest, outside any container: both must work",
-            "docker info: nvidia is listed under Runtimes; snap list docker: Docker should not be listed",
+            "nvidia-ctk --version; nvidia-smi in the guest, outside any container: both commands must work",
+            (
+                "docker info: nvidia must be listed under Runtimes; snap list docker: Docker must not be"
+                " listed"
+            ),
         ),
         remedy=(
-            "install nvidia-container-toolkit, then run nvidia-ctk runtime configure --runtime=docker and"
-            " systemctl restart docker"
+            "install nvidia-container-toolkit, and then run nvidia-ctk runtime configure --runtime=docker"
+            " and systemctl restart docker"
         ),
         source="github.com/NVIDIA/nvidia-docker/issues/1034 and 1637",
     ),
@@ -264,18 +282,18 @@ CONTAINER_ROWS = (
         "container-driver-not-loaded",
         (r"nvidia-container-cli[^\n]*driver not loaded", r"nvml error: driver not loaded"),
         sample="nvidia-container-cli: initialization error: nvml error: driver not loaded",
-        symptom="a container does not start: the NVIDIA driver is not loaded in the guest",
+        symptom="a container does not start because the NVIDIA driver is not loaded in the guest",
         cause=(
-            "the guest's driver is not installed, not built for its kernel, or was blocked by nouveau or"
-            " Secure Boot"
+            "the guest's driver is not installed or was not built for its kernel, or nouveau or Secure Boot"
+            " blocked the driver"
         ),
         check=(
-            "nvidia-smi in the guest, outside any container: it also fails",
+            "nvidia-smi in the guest, outside any container: this command also fails",
             "lsmod | grep nvidia; dmesg | grep -i nvidia",
         ),
         remedy=(
-            "fix the guest driver first: run `vgpu-cfg explain` on the error that nvidia-smi reports in the"
-            " guest"
+            "fix the guest driver first, using `vgpu-cfg explain` on the error that nvidia-smi reports in"
+            " the guest"
         ),
         source=(
             "github.com/NVIDIA/nvidia-docker/issues/1393;"
@@ -289,18 +307,18 @@ CONTAINER_ROWS = (
             "nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1: cannot open"
             " shared object file: no such file or directory: unknown."
         ),
-        symptom="a container does not start: libnvidia-ml is not found",
+        symptom="a container does not start because libnvidia-ml is not found",
         cause=(
-            "the driver's libraries are not installed in the guest, or the runtime runs in a snap or a"
-            " separate VM that cannot see them"
+            "the driver's libraries are not installed in the guest, or the container runtime runs in a snap"
+            " or a separate VM that cannot access them"
         ),
         check=(
-            "ldconfig -p | grep libnvidia-ml in the guest: its location",
-            "snap list docker; docker context ls: which daemon responds",
+            "ldconfig -p | grep libnvidia-ml in the guest: the library's location",
+            "snap list docker; docker context ls: which Docker daemon responds",
         ),
         remedy=(
-            "install the complete guest driver, including its libraries; use Docker from its packages, not"
-            " the snap or Docker Desktop"
+            "install the complete guest driver with its libraries, and install Docker from packages instead"
+            " of the snap or Docker Desktop"
         ),
         source=(
             "github.com/docker/for-win/issues/13835; github.com/NVIDIA/nvidia-container-toolkit/issues/154"
@@ -310,18 +328,18 @@ CONTAINER_ROWS = (
         "cdi-unresolvable",
         (r"unresolvable CDI devices?", r"\bCDI\b[^\n]*(unresolv|not found|no such device)"),
         sample="CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=all",
-        symptom="the runtime finds no CDI device with that name",
+        symptom="the runtime cannot find a CDI device with that name",
         cause=(
-            "the CDI specification was never generated, or was generated before the GPUs or the driver"
-            " changed"
+            "the CDI specification was never generated, or the GPUs or the driver have changed since it was"
+            " generated"
         ),
         check=(
-            "nvidia-ctk cdi list: the available names",
+            "nvidia-ctk cdi list: the available device names",
             "ls -l /etc/cdi /var/run/cdi: the specifications and their age",
         ),
         remedy=(
-            "run nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, and again after each change of the"
-            " driver, GPUs, or MIG"
+            "run nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, and repeat this after each change"
+            " to the driver, GPUs, or MIG"
         ),
         source=(
             "NVIDIA Container Toolkit documentation: Container Device Interface; wording from memory, not"
@@ -335,10 +353,11 @@ CONTAINER_ROWS = (
         sample="docker: Error response from daemon: unknown or invalid runtime name: nvidia.",
         symptom="Docker does not recognize the nvidia runtime",
         cause=(
-            "daemon.json does not define this runtime, or Docker was not restarted after the file was changed"
+            "daemon.json does not define this runtime, or Docker was not restarted after daemon.json was"
+            " changed"
         ),
-        check=("cat /etc/docker/daemon.json: runtimes; docker info: Runtimes",),
-        remedy="run nvidia-ctk runtime configure --runtime=docker, then systemctl restart docker",
+        check=("cat /etc/docker/daemon.json: the runtimes section; docker info: the Runtimes line",),
+        remedy="run nvidia-ctk runtime configure --runtime=docker, and then systemctl restart docker",
         source="NVIDIA Container Toolkit installation guide; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
@@ -352,9 +371,9 @@ CONTAINER_ROWS = (
         symptom="the image requires a newer CUDA version than the guest driver supports",
         cause=(
             "the image specifies the minimum CUDA version that it requires (NVIDIA_REQUIRE_CUDA), and the"
-            " driver is too old"
+            " driver is too old for that version"
         ),
-        check=("nvidia-smi in the guest: CUDA Version in the header",),
+        check=("nvidia-smi in the guest: the CUDA version in the header",),
         remedy=(
             "use an older image, or a newer guest driver from a branch that the host's vGPU manager supports"
         ),
@@ -374,11 +393,14 @@ CONTAINER_ROWS = (
         ),
         sample="NCCL WARN Error while creating shared memory segment /dev/shm/nccl-9vUQ7L (size 9637888)",
         symptom="a container runs out of shared memory",
-        cause="Docker's default /dev/shm size is 64 MB per container; NCCL and data loaders need more",
-        check=("df -h /dev/shm in the container: its size",),
+        cause=(
+            "by default, Docker limits /dev/shm to 64 MB per container, which is too small for NCCL and"
+            " data loaders"
+        ),
+        check=("df -h /dev/shm in the container: the size of /dev/shm",),
         remedy=(
-            "use docker run with --shm-size=1g --ulimit memlock=-1 (or --ipc=host); `vgpu-cfg` sets this for"
-            " its workers"
+            "use docker run with --shm-size=1g --ulimit memlock=-1 (or --ipc=host); `vgpu-cfg` sets these"
+            " for its workers"
         ),
         source=(
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html; wording from"

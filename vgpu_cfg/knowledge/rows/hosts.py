@@ -20,17 +20,17 @@ GPU_ROWS = (
         sample="MIG mode is pending enable",
         symptom="MIG mode remains pending",
         cause=(
-            "the MIG mode change is pending: something still uses the GPU, or an Ampere host has not been"
-            " rebooted"
+            "the MIG mode change is pending because the GPU is still in use or, on Ampere, the host has not"
+            " been rebooted"
         ),
         check=(
             (
                 "nvidia-smi --query-gpu=pci.bus_id,mig.mode.current,mig.mode.pending --format=csv on the"
-                " host: the two modes differ"
+                " host: the current and pending modes differ"
             ),
             "nvidia-smi vgpu on the host: the VMs whose vGPUs use the GPU",
         ),
-        remedy="stop everything that uses the GPU; on Ampere, reboot the host",
+        remedy="stop everything that uses the GPU; on Ampere, also reboot the host",
         source=(
             "https://docs.nvidia.com/datacenter/tesla/mig-user-guide and the NVIDIA AI Enterprise user guide"
         ),
@@ -40,7 +40,7 @@ GPU_ROWS = (
         (r"larger profile[^\n]*(cannot|does not|fails)", r"GPUs? half[- ]empty"),
         sample="a larger profile cannot start",
         symptom="a larger profile does not start although GPUs are half empty",
-        cause="the host spreads small vGPUs across all GPUs, which leaves no empty GPU for a large one",
+        cause="the host spreads small vGPUs across all GPUs, so no GPU is empty for a large vGPU",
         check=(
             "vgpu-cfg inventory --host HOST -v: small vGPUs on every GPU",
             "esxcli graphics host get: Shared Passthru Assignment Policy is Performance",
@@ -57,16 +57,18 @@ GPU_ROWS = (
             r"fits by (the )?sum",
         ),
         sample="no free placement id for this vGPU",
-        symptom="a vGPU of another size does not start although the total free memory is sufficient",
+        symptom="a vGPU of a different size does not start although enough total memory is free",
         cause=(
-            "mixed-size vGPUs can start only at fixed positions in the framebuffer, and none of the free"
-            " positions is large enough"
+            "mixed-size vGPUs can start only at fixed framebuffer positions, and none of the free positions"
+            " has enough space"
         ),
         check=(
-            "nvidia-smi vgpu -s -v on the host: the valid start positions for each type",
+            "nvidia-smi vgpu -s -v on the host: the valid start positions for each vGPU type",
             "vgpu-cfg inventory --host HOST -v: the vGPUs on the GPU",
         ),
-        remedy="power on the large vGPUs first, or power off a small vGPU that blocks the position",
+        remedy=(
+            "power on the VMs with large vGPUs first, or power off a VM whose small vGPU blocks the position"
+        ),
         source="NVIDIA vGPU software user guide: placement of mixed-size vGPUs",
     ),
     FaultRow(
@@ -87,14 +89,14 @@ GPU_ROWS = (
         "graphics-driver-only",
         (r"only B(-series)?[^\n]*Q(-series)?[^\n]*(profiles|types)", r"no C-series (profiles|types)"),
         sample="no C-series profiles shown",
-        symptom="profiles are missing: only B-series and Q-series types are listed",
+        symptom="profiles are missing, and only B-series and Q-series types are listed",
         cause=(
-            "the host has the graphics vGPU driver instead of the NVIDIA AI Enterprise driver; it offers only"
-            " B and Q profiles"
+            "the host has the graphics vGPU driver, which offers only B and Q profiles, instead of the"
+            " NVIDIA AI Enterprise driver"
         ),
         check=(
             "esxcli software vib list: the driver's name does not begin with NVD-AIE",
-            "nvidia-smi vgpu -s on the host: no type ends with c",
+            "nvidia-smi vgpu -s on the host: no vGPU type ends with c",
         ),
         remedy="install the NVIDIA AI Enterprise host driver",
         source="NVIDIA AI Enterprise 5.0 user guide: the host driver; NVIDIA forums",
@@ -103,26 +105,26 @@ GPU_ROWS = (
         "driver-does-not-claim",
         (r"module name: pciPassthru",),
         sample="   Module Name: pciPassthru",
-        symptom="the NVIDIA driver does not claim the GPU: its module is pciPassthru",
+        symptom="the NVIDIA driver does not claim the GPU, whose module is pciPassthru",
         cause=(
-            "passthrough was enabled for the GPU before the NVIDIA driver was installed, so the driver does"
-            " not claim it"
+            "passthrough was enabled for the GPU before the NVIDIA driver was installed, so the driver"
+            " cannot claim it"
         ),
         check=(
             "esxcli hardware pci list: Module Name of the GPU is pciPassthru, not nvidia",
-            "Host > Configure > Hardware > PCI Devices: the GPU is among those enabled for passthrough",
+            "Host > Configure > Hardware > PCI Devices: the GPU is listed as enabled for passthrough",
         ),
         remedy="disable passthrough for the GPU, then reboot the host",
-        source="from memory; no document was found for the wording",
+        source="from memory; the exact wording was not found in any document",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
         "t4-sriov",
         (r"\bT4\b[^\n]*SR-?IOV[^\n]*reboot", r"SR-?IOV[^\n]*reboot[^\n]*\bT4\b"),
         sample="Tesla T4: SR-IOV enabled, needs reboot",
-        symptom="a T4 permanently shows that SR-IOV needs a reboot",
-        cause="SR-IOV was enabled in vCenter for a T4, which does not support or require it",
-        check=("Host > Configure > Hardware > PCI Devices: SR-IOV of the T4, Enabled / Needs reboot",),
+        symptom="for a T4, vCenter always shows that SR-IOV needs a reboot",
+        cause="SR-IOV was enabled in vCenter for a T4, which neither supports nor requires SR-IOV",
+        check=("Host > Configure > Hardware > PCI Devices: SR-IOV for the T4 shows Enabled / Needs reboot",),
         remedy="disable SR-IOV for the T4",
         source="NVIDIA forums; NVIDIA vGPU software release notes for VMware vSphere",
     ),
@@ -134,9 +136,9 @@ GPU_ROWS = (
             r"\bB[23]00\b[^\n]*no NVLink",
         ),
         sample="Fabric Manager is not running",
-        symptom="no NVLink on an HGX B200 or B300",
+        symptom="NVLink does not work on an HGX B200 or B300",
         cause=(
-            "the Fabric Manager is not running on the host; NVIDIA AI Enterprise Infra 9.0 does not include"
+            "Fabric Manager is not running on the host, and NVIDIA AI Enterprise Infra 9.0 does not include"
             " it for B200 and B300"
         ),
         check=(
@@ -144,8 +146,8 @@ GPU_ROWS = (
             "esxcli software component list: the version of the NVD component",
         ),
         remedy=(
-            "use a driver that includes it (Infra 8.2), and check /etc/init.d/nvdGpuMgmtDaemon status on the"
-            " host"
+            "use a driver that includes Fabric Manager (Infra 8.2), and check /etc/init.d/nvdGpuMgmtDaemon"
+            " status on the host"
         ),
         source="NVIDIA AI Enterprise release notes: Infra 9.0 on HGX B200 and B300",
     ),
@@ -154,9 +156,9 @@ GPU_ROWS = (
         (r"passthrough[^\n]*(fail|not supported)[^\n]*\b(HGX|NVSwitch)\b",),
         sample="GPU passthrough fails on HGX",
         symptom="GPU passthrough on an HGX server fails or has no NVLink",
-        cause="GPU passthrough is not supported on NVSwitch servers up to NVIDIA AI Enterprise Infra 8",
+        cause="NVIDIA AI Enterprise Infra 8 and earlier do not support GPU passthrough on NVSwitch servers",
         check=("esxcli hardware pci list: the host has NVSwitch bridges in addition to its GPUs",),
-        remedy="use full vGPUs or NVLink device groups",
+        remedy="use full-size vGPUs or NVLink device groups",
         source="NVIDIA AI Enterprise Infra 8: NVSwitch",
     ),
     FaultRow(
@@ -167,7 +169,9 @@ GPU_ROWS = (
         ),
         sample="The host cannot enter maintenance mode",
         symptom="a host does not enter maintenance mode",
-        cause="running vGPU VMs are not migrated automatically (before 7.0 U3f, or if the option is not set)",
+        cause=(
+            "running vGPU VMs are not migrated automatically before 7.0 U3f, or if the DRS option is not set"
+        ),
         check=(
             "nvidia-smi vgpu on the host: the vGPU VMs that are still running",
             "Cluster > Configure > vSphere DRS > Advanced Options: VgpuMMAutomationTimeoutSecs",
@@ -186,12 +190,12 @@ GPU_ROWS = (
         ),
         sample="mixed-size mode was reset by a reboot",
         symptom="mixed-size or MIG mode is off again after a reboot",
-        cause="a reboot of the host resets mixed-size mode and, on Hopper and later, MIG mode",
+        cause="a host reboot resets mixed-size mode and, on Hopper and later, MIG mode",
         check=(
             "vgpu-cfg inventory --host HOST: the mode of each GPU",
             "nvidia-smi --query-gpu=pci.bus_id,name,mig.mode.current --format=csv on the host",
         ),
-        remedy="set the mode again after each reboot, before the first VM is powered on",
+        remedy="set the mode again after each host reboot, before you power on the first VM",
         source=(
             "NVIDIA AI Enterprise 5.0 user guide and https://docs.nvidia.com/datacenter/tesla/mig-user-guide;"
             " wording from memory, not verified"
@@ -204,12 +208,12 @@ GPU_ROWS = (
         sample=(
             "Warning: MIG mode is in pending enable state for GPU 00000000:36:00.0:In use by another client"
         ),
-        symptom="MIG mode cannot be changed now: the GPU is in use by another client",
-        cause="a VM's vGPU, a monitoring program (dcgm, nvsm), or a container is using the GPU",
-        check=("nvidia-smi vgpu on the host: VMs using the GPU; nvidia-smi: processes",),
+        symptom="MIG mode cannot be changed now because the GPU is in use by another client",
+        cause="a VM's vGPU, a monitoring program (DCGM or nvsm), or a container is using the GPU",
+        check=("nvidia-smi vgpu on the host: the VMs that use the GPU; nvidia-smi: the processes",),
         remedy=(
-            "power off or migrate the VMs, stop monitoring (systemctl stop nvsm dcgm), then set the mode"
-            " again"
+            "power off or migrate the VMs, stop monitoring (systemctl stop nvsm dcgm), and then set the"
+            " mode again"
         ),
         source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide",
     ),
@@ -223,8 +227,8 @@ GPU_ROWS = (
         sample="vmiop_log: Unable to allocate MIG instance",
         symptom="no MIG instance can be created for the VM",
         cause=(
-            "no free slices at a valid start position for an instance of this size, MIG mode is off, or the"
-            " GPU was partitioned manually"
+            "no slices are free at a valid start position for an instance of this size, MIG mode is off, or"
+            " the GPU was partitioned manually"
         ),
         check=(
             "nvidia-smi mig -lgi on the host: the existing instances and their start positions (Start:Size)",
@@ -232,8 +236,8 @@ GPU_ROWS = (
             "nvidia-smi --query-gpu=pci.bus_id,mig.mode.current --format=csv on the host: Enabled",
         ),
         remedy=(
-            "power on large VMs before small ones; destroy manually created instances (nvidia-smi mig -dci,"
-            " then -dgi); see `vgpu-cfg fit`"
+            "power on large VMs before small ones, destroy manually created instances (nvidia-smi mig -dci,"
+            " then -dgi), and see `vgpu-cfg fit`"
         ),
         source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide; wording from memory, not verified",
         confidence=Confidence.INFERRED,
@@ -247,18 +251,18 @@ GPU_ROWS = (
             r"vGPU[^\n]*\bECC\b(?! status| support will)[^\n]*(not supported|unsupported|enabled|disable)",
         ),
         sample="vmiop_log: (0x0): Initialization: VGX not supported with ECC Enabled.",
-        symptom="a vGPU is refused because ECC is enabled",
+        symptom="a vGPU is rejected because ECC is enabled",
         cause=(
-            "the board or the host driver release does not support vGPU with ECC (supported since vGPU 9.0),"
-            " or the ECC setting differs between hosts in the cluster"
+            "the board or host driver release does not support vGPU with ECC (supported since vGPU 9.0), or"
+            " the hosts in the cluster have different ECC settings"
         ),
         check=(
             "nvidia-smi -q -d ECC on the host: Current and Pending",
             "nvidia-smi on the host: the driver release",
         ),
         remedy=(
-            "update the host driver, or run nvidia-smi -e 0 on the host and restart it; do the same on every"
-            " host in the cluster"
+            "update the host driver, or run nvidia-smi -e 0 and reboot the host; do the same on every host"
+            " in the cluster"
         ),
         source=(
             "https://docs.nvidia.com/vgpu/9.0/grid-vgpu-release-notes-generic-linux-kvm (ECC since 9.0);"
@@ -270,10 +274,13 @@ GPU_ROWS = (
         "ecc-not-read",
         (r"cannot query ECC status",),
         sample="vmiop_log: (0x0): Cannot query ECC status. vGPU ECC support will be disabled.",
-        symptom="a vGPU starts without ECC: a notice, not an error",
-        cause="ECC is off on the GPU, or the board has none",
+        symptom="a vGPU starts without ECC (a notice, not an error)",
+        cause="ECC is turned off on the GPU, or the board does not support ECC",
         check=("nvidia-smi -q -d ECC on the host: Current and Pending",),
-        remedy="none if the guests do not need ECC; otherwise, nvidia-smi -e 1 on the host, and restart it",
+        remedy=(
+            "if the guests do not require ECC, do nothing; otherwise, run nvidia-smi -e 1 on the host and"
+            " reboot it"
+        ),
         source="log in DualCoder/vgpu_unlock issue 110; cause from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
@@ -288,7 +295,7 @@ GPU_ROWS = (
         sample="Host VGPU Mode : Non SR-IOV",
         symptom="the GPU has no virtual functions, which vGPUs on Ampere and later require (SR-IOV)",
         cause=(
-            "SR-IOV or the 64-bit MMIO space (above 4G decoding) is disabled in the server's firmware, or the"
+            "in the server's firmware, SR-IOV or 64-bit MMIO space (above 4G decoding) is disabled, or the"
             " MMIO space is too small"
         ),
         check=(
@@ -296,8 +303,8 @@ GPU_ROWS = (
             "esxcli hardware pci list on the host: whether the GPU's virtual functions are listed",
         ),
         remedy=(
-            "enable SR-IOV, VT-d (or AMD-Vi), and above 4G decoding in the server's firmware, then restart"
-            " the host"
+            "in the server's firmware, enable SR-IOV, VT-d (or AMD-Vi), and above 4G decoding, and then"
+            " reboot the host"
         ),
         source="NVIDIA AI Enterprise 5.0 user guide: prerequisites; the Linux kernel: drivers/pci/iov.c",
         words="virtual function large BAR decoding",
@@ -312,18 +319,18 @@ GPU_ROWS = (
         sample="the NVIDIA driver loads cleanly on the host while zero vGPU profiles appear",
         symptom="the host driver is loaded, but the host offers no vGPU profiles",
         cause=(
-            "in this order: the graphics type is not sharedDirect, the host was not restarted after the"
-            " driver was installed, SR-IOV or large BARs are disabled in the server's firmware, the board"
+            "check in this order: the graphics type is not sharedDirect, the host was not rebooted after"
+            " the driver was installed, SR-IOV or large BARs are disabled in the firmware, or the board"
             " does not support vGPU"
         ),
         check=(
             "esxcli graphics host get: Default Graphics Type must be SharedPassthru",
-            "nvidia-smi vgpu -s on the host: the profiles the driver itself offers",
+            "nvidia-smi vgpu -s on the host: the profiles that the driver itself offers",
             "vgpu-cfg inventory --host HOST -v: graphics types, driver, profiles",
         ),
         remedy=(
-            "`vgpu-cfg apply` sets the graphics type; enable SR-IOV and above 4G decoding in the firmware;"
-            " restart the host"
+            "use `vgpu-cfg apply` to set the graphics type, enable SR-IOV and above 4G decoding in the"
+            " firmware, and reboot the host"
         ),
         source="drpranayjha.com, Private AI Foundation, parts 4 and 8; NVIDIA AI Enterprise 5.0 user guide",
     ),
@@ -331,10 +338,10 @@ GPU_ROWS = (
         "psod-iommu",
         (r"IOMMU fault detected for \(?vmgp", r"IOMMU fault[^\n]*nvidia"),
         sample="IOMMU Fault detected for (vmgp0/nvidia) Reason: 0x6 (PTE not set to allow Read.)",
-        symptom="ESXi stopped with a purple screen: IOMMU fault of an NVIDIA GPU",
-        cause="a host driver bug on Hopper and Ada GPUs, preceded by an Xid 32",
-        check=("nvidia-smi on the host: its driver version; grep -i xid /var/log/vmkernel.log",),
-        remedy="install the host driver from vGPU 16.10 or later (or a newer branch)",
+        symptom="ESXi stopped with a purple screen because of an IOMMU fault of an NVIDIA GPU",
+        cause="the host driver has a bug on Hopper and Ada GPUs that is preceded by an Xid 32",
+        check=("nvidia-smi on the host: the driver version; grep -i xid /var/log/vmkernel.log",),
+        remedy="install the host driver from vGPU 16.10 or later (or from a newer branch)",
         source="https://knowledge.broadcom.com/external/article/394974",
         words="PSOD purple screen crash",
     ),
@@ -345,13 +352,15 @@ GPU_ROWS = (
             "ALERT: ApeiHEST: 327: Fatal error from 0000:3b:00.0(PCI Express Endpoint), VID:10de, DID:20b5"
             " DevSts: 0xd, AERUeSts: 0x2000."
         ),
-        symptom="ESXi stopped with a purple screen: a PCI device reported a fatal error",
+        symptom="ESXi stopped with a purple screen because a PCI device reported a fatal error",
         cause=(
-            "the device at the listed address had a PCIe error; the cause may be the board, its riser, its"
-            " slot, or its power supply"
+            "the device at the listed address had a PCIe error, possibly caused by the board, its riser,"
+            " its slot, or its power supply"
         ),
-        check=("lspci | grep ADDRESS on the host: the device at that address; the BMC log at the same time",),
-        remedy="report the address to the server vendor's support; reseat or replace the device",
+        check=(
+            ("lspci | grep ADDRESS on the host: the device at that address; the BMC log from the same time"),
+        ),
+        remedy="report the address to the server vendor's support, or reseat or replace the device",
         source="https://knowledge.broadcom.com/external/article/399748",
         words="PSOD purple screen NMI hardware",
     ),
@@ -363,7 +372,7 @@ GPU_ROWS = (
             " not compliant with the ImageProfile acceptance level partner"
         ),
         symptom="ESXi refuses to install the host driver because of its acceptance level",
-        cause="the host accepts only packages signed at its own acceptance level or higher",
+        cause="the host accepts only packages that are signed at its own acceptance level or higher",
         check=(
             (
                 "esxcli software acceptance get on the host: its level; esxcli software sources vib list -d"
@@ -371,8 +380,8 @@ GPU_ROWS = (
             ),
         ),
         remedy=(
-            "use NVIDIA's signed package for this ESXi version; lower the level only if your policies allow"
-            " it"
+            "use NVIDIA's signed package for this ESXi version, and lower the acceptance level only if your"
+            " policies allow it"
         ),
         source="Broadcom's documents on acceptance levels; wording from memory, not verified",
         confidence=Confidence.INFERRED,
@@ -387,9 +396,9 @@ GPU_ROWS = (
         ),
         sample="The operation is not allowed in the current connection state of the host.",
         symptom="vCenter is not connected to the host",
-        cause="the host is off or restarting, or its management network or hostd does not respond",
+        cause="the host is powered off or rebooting, or its management network or hostd does not respond",
         check=("govc host.info HOST: its connection state; ping HOST; /etc/init.d/hostd status on the host",),
-        remedy="wait for the restart to complete, or reconnect the host; then run the same command again",
+        remedy="wait until the host has rebooted, or reconnect it, and then run the same command again",
         source=(
             "vSphere API reference: HostNotConnected, HostCommunication; wording from memory, not verified"
         ),
@@ -402,11 +411,14 @@ GPU_ROWS = (
         sample="The operation is not allowed in the current state of the host.",
         symptom="the state of the host does not permit the operation",
         cause=(
-            "usually the host is in maintenance mode, or is entering or leaving it; or the operation requires"
-            " maintenance mode and the host is not in it"
+            "the host is in maintenance mode or is entering or exiting it, or the operation requires"
+            " maintenance mode"
         ),
         check=("govc host.info HOST: its state; the host's recent tasks in vCenter",),
-        remedy="wait for the host's task, or exit (or enter) maintenance mode; then repeat the operation",
+        remedy=(
+            "wait for the host's task to finish, or exit (or enter) maintenance mode, and then repeat the"
+            " operation"
+        ),
         source="vSphere API reference: InvalidHostState; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"InvalidHostState"}),
@@ -423,12 +435,12 @@ GPU_ROWS = (
         symptom="a host is not responding, and vCenter shows the last known state of its VMs",
         cause="the host is down, or it is running but its management network or hostd does not respond",
         check=(
-            "ping HOST; check its console or management controller to see whether it is running",
+            "ping HOST; check its console or BMC to see whether the host is running",
             "vgpu-cfg plan PLAN: which VMs of the plan are on the host, and where each could start",
         ),
         remedy=(
-            "power on the host or restore its network; start its VMs elsewhere only when you are certain that"
-            " it is off: docs/how-to/troubleshooting.md#a-host-does-not-respond"
+            "power on the host or restore its network; start its VMs on other hosts only if you are certain"
+            " that it is powered off: docs/how-to/troubleshooting.md#a-host-does-not-respond"
         ),
         source=(
             "vSphere API reference: HostConnectionLostEvent, VmDisconnectedEvent; wording from memory, not"

@@ -21,8 +21,8 @@ VM_ROWS = (
             "Migration was temporarily disabled due to another migration activity. vGPU hot migration is not"
             " enabled."
         ),
-        symptom="vMotion is refused: vGPU hot migration is not enabled",
-        cause="the vCenter advanced setting that allows migrating running vGPU VMs is off",
+        symptom="vMotion is rejected because vGPU hot migration is not enabled",
+        cause="the vCenter advanced setting that allows migration of running vGPU VMs is off",
         check=("govc option.ls vgpu.hotmigrate.enabled: it must be true",),
         remedy="set vgpu.hotmigrate.enabled to true in vCenter's advanced settings",
         source="docs.vmware.com, vSphere 7.0: GUID-8FE6A0DA-49E9-472B-815B-D630CF2014AD",
@@ -35,7 +35,7 @@ VM_ROWS = (
             r"PCI device[^\n]*can ?not (be )?migrate",
         ),
         sample='A required migration feature is not supported on the "Source" host',
-        symptom="vMotion is refused: a required feature is not supported on the source host",
+        symptom="vMotion is rejected because a required feature is not supported on the source host",
         cause=(
             "unified memory, debugging, or profiling is enabled for the vGPU, or the VM has a device that"
             " cannot be migrated"
@@ -47,7 +47,7 @@ VM_ROWS = (
             ),
             "govc device.ls -vm VM: no fixed passthrough device, no SR-IOV NIC",
         ),
-        remedy="disable these vGPU options, or migrate the VM while it is powered off",
+        remedy="disable these vGPU options, or power off the VM before you migrate it",
         source="NVIDIA vGPU software user guide: migrating a VM configured with vGPU",
         faults=frozenset({"MigrationFeatureNotSupported"}),
     ),
@@ -58,13 +58,16 @@ VM_ROWS = (
             rf"{_MOVE}[^.\n]*{_TRAIT}[^.\n]*{_DIFFERS}",
         ),
         sample="Cannot migrate: the destination host's ECC state is not the same",
-        symptom="vMotion is refused: ECC, MIG mode, NVLink topology, or GPU type differs",
-        cause="the source and destination hosts differ in ECC, MIG mode, NVLink topology, or GPU model",
+        symptom="vMotion is rejected because ECC, MIG mode, NVLink topology, or GPU type differs",
+        cause=(
+            "the source and destination hosts have a different ECC setting, MIG mode, NVLink topology,"
+            " or GPU model"
+        ),
         check=(
             "nvidia-smi -q on both hosts: Product Name, Ecc Mode and MIG Mode must be the same",
-            "nvidia-smi topo -m on both hosts: the same NVLinks between the GPUs",
+            "nvidia-smi topo -m on both hosts: the GPUs must have the same NVLinks",
         ),
-        remedy="configure both hosts identically, or migrate the VM while it is powered off",
+        remedy="configure both hosts identically, or power off the VM before you migrate it",
         source="NVIDIA vGPU software user guide: migrating a VM configured with vGPU",
     ),
     FaultRow(
@@ -76,8 +79,8 @@ VM_ROWS = (
         sample="pciPassthru0.cfg.enable_uvm is ignored",
         symptom="a vGPU parameter such as enable_uvm is set but has no effect",
         cause=(
-            "a vGPU parameter was set while the VM was running, has another device's number, or was lost when"
-            " the host restarted"
+            "a vGPU parameter was set while the VM was running, has the number of a different device,"
+            " or was lost when the host rebooted"
         ),
         check=(
             (
@@ -87,8 +90,8 @@ VM_ROWS = (
             "govc vm.info -e VM: the key exists; govc tasks VM: it was set before the last power-on",
         ),
         remedy=(
-            "power off the VM, calculate n as the device key minus 13000, set the parameter, and power on the"
-            " VM"
+            "power off the VM, set the parameter for device number n (the device key minus 13000), and"
+            " power on the VM"
         ),
         source=(
             "NVIDIA AI Enterprise 5.0 user guide: setting vGPU plugin parameters; wording from memory, not"
@@ -104,8 +107,8 @@ VM_ROWS = (
             r"\b(snapshots?|suspend) ((is|are|was|were) )?refused",
         ),
         sample="A snapshot cannot be taken of a VM with a passthrough device",
-        symptom="a snapshot or suspend of the VM is refused",
-        cause="the vGPU does not support it on this host, or the VM has a passthrough device",
+        symptom="a snapshot or suspend of the VM is rejected",
+        cause="the vGPU does not support this operation on this host, or the VM has a passthrough device",
         check=(
             (
                 "govc object.collect -json HOST config.sharedGpuCapabilities: diskSnapshotSupported,"
@@ -113,7 +116,7 @@ VM_ROWS = (
             ),
             "govc device.ls -vm VM: no passthrough devices other than vGPUs",
         ),
-        remedy="check the host's shared GPU capabilities first; power off the VM to take a snapshot",
+        remedy="check the host's shared GPU capabilities, and power off the VM before you take a snapshot",
         source="vSphere API reference: SharedGpuCapabilities; wording from memory, not verified",
         confidence=Confidence.INFERRED,
     ),
@@ -126,8 +129,8 @@ VM_ROWS = (
         sample="vGPU VMs are not balanced by DRS",
         symptom="DRS does not balance VMs with vGPUs",
         cause=(
-            "DRS does not move vGPU VMs unless it is partially automated or manual, or their stun time is too"
-            " long"
+            "DRS does not migrate vGPU VMs unless its automation level is partially automated or"
+            " manual, or if their stun time is too long"
         ),
         check=(
             "Cluster > Configure > vSphere DRS: the automation level and the advanced options",
@@ -137,8 +140,8 @@ VM_ROWS = (
             ),
         ),
         remedy=(
-            "configure DRS as described in NVIDIA's guide; on vSphere 8.0 U2 and later, check the stun time"
-            " limit"
+            "configure DRS as described in NVIDIA's guide, and check the stun time limit on vSphere 8.0"
+            " U2 and later"
         ),
         source="NVIDIA vGPU software user guide and VMware's blog on vSphere 8.0 U2",
     ),
@@ -148,11 +151,11 @@ VM_ROWS = (
         sample="the console is black after the driver install",
         symptom="the VM's console is black once the guest driver is installed",
         cause=(
-            "once the NVIDIA guest driver is running, the vGPU owns the display and the vSphere console"
-            " remains black"
+            "when the NVIDIA guest driver is running, the vGPU drives the display, so the vSphere"
+            " console stays black"
         ),
-        check=("log in to the guest over SSH: it responds, and nvidia-smi shows the vGPU",),
-        remedy="this is expected: use SSH or VNC",
+        check=("log in to the guest over SSH: the guest responds, and nvidia-smi shows the vGPU",),
+        remedy="this is expected behavior, so use SSH or VNC instead",
         source="NVIDIA AI Enterprise 5.0 user guide: the console after the driver's installation",
     ),
     FaultRow(
@@ -165,7 +168,7 @@ VM_ROWS = (
             "govc vm.info -e VM: guest_rpc.rpci.auth.cmd.info-get is TRUE",
             "in the guest, as root: vmtoolsd --cmd 'info-get guestinfo.metadata' returns the data",
         ),
-        remedy="read it as root; cloud-init then uses `vmtoolsd --cmd`",
+        remedy="read guestinfo as root; cloud-init then uses `vmtoolsd --cmd`",
         source="github.com/canonical/cloud-init: its VMware data source",
     ),
     FaultRow(
@@ -174,10 +177,10 @@ VM_ROWS = (
         sample=(
             "The virtual machine's estimated maximum stun time of 41 seconds exceeds the limit of 30 seconds"
         ),
-        symptom="a power-on or vMotion is refused because of the stun time",
+        symptom="a power-on or vMotion is rejected because of the stun time",
         cause=(
-            "the time the VM would be paused while its GPU memory is copied exceeds the VM's limit; the"
-            " estimate is based on the slower vMotion network of the two hosts"
+            "the VM would be paused longer than its limit while its GPU memory is copied; the estimate"
+            " is based on the slower vMotion network of the two hosts"
         ),
         check=(
             (
@@ -186,7 +189,10 @@ VM_ROWS = (
             ),
             "Host > Configure > Networking > VMkernel adapters: the speed of the vMotion network",
         ),
-        remedy="raise the limit above the sum for the VM's vGPUs, or use a faster vMotion network",
+        remedy=(
+            "increase the limit so that it exceeds the sum for the VM's vGPUs, or use a faster vMotion"
+            " network"
+        ),
         source=(
             "docs.vmware.com, vSphere 8.0: GUID-02E3B010-476B-4E70-A407-BBE0EA250E29; wording from memory,"
             " not verified"
@@ -204,15 +210,18 @@ VM_ROWS = (
             "The vMotion migrations failed because the ESX hosts were not able to connect over the vMotion"
             " network."
         ),
-        symptom="vMotion fails: the hosts cannot reach each other over the vMotion network",
+        symptom="vMotion fails because the hosts cannot reach each other over the vMotion network",
         cause=(
-            "the vMotion VMkernel adapters are on different networks or VLANs, or their MTU is larger than"
-            " the network's"
+            "the vMotion VMkernel adapters are on different networks or VLANs, or their MTU is larger"
+            " than the network's MTU"
         ),
         check=(
-            "vmkping -I VMK -d -s 8972 ADDRESS on the source host: the other host's vMotion address replies",
+            (
+                "vmkping -I VMK -d -s 8972 ADDRESS on the source host: the other host's vMotion address"
+                " must reply"
+            ),
         ),
-        remedy="use consistent VLANs, subnets, and MTUs for the vMotion adapters; then migrate the VM again",
+        remedy="use the same VLAN, subnet, and MTU for all vMotion adapters, and then migrate the VM again",
         source="vSphere API reference: VMotionInterfaceIssue; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"VMotionInterfaceIssue", "VMotionNotConfigured"}),
@@ -230,7 +239,7 @@ VM_ROWS = (
             "govc device.info -vm VM: the device in the message, and its backing",
             "vgpu-cfg inventory --host HOST: the profiles that the destination offers",
         ),
-        remedy="choose a host that has it, or add it to the destination host",
+        remedy="choose a host that has the missing resource, or add it to the destination host",
         source="vSphere API reference: CannotAccessVmDevice; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"CannotAccessVmDevice", "CannotAccessVmComponent"}),
@@ -243,13 +252,17 @@ VM_ROWS = (
             r"requires hardware features that are unsupported or disabled on the target host",
         ),
         sample="The target host does not support the virtual machine's current hardware requirements.",
-        symptom="vMotion is refused: the destination's CPU does not have features used by the running VM",
+        symptom=(
+            "vMotion is rejected because the destination's CPU does not have features used by the running VM"
+        ),
         cause=(
             "the hosts' CPUs are from different generations, and EVC is off or was enabled after the VM was"
             " started"
         ),
-        check=("Cluster > Configure > VMware EVC: its mode; VM > Summary: the VM's own EVC mode",),
-        remedy="migrate the VM while it is powered off, or enable EVC and power-cycle the VM",
+        check=(
+            ("Cluster > Configure > VMware EVC: the cluster's EVC mode; VM > Summary: the VM's own EVC mode"),
+        ),
+        remedy="power off the VM before you migrate it, or enable EVC and power-cycle the VM",
         source="vSphere API reference: CpuIncompatible; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"CpuIncompatible"}),
@@ -263,13 +276,13 @@ VM_ROWS = (
         sample="The attempted operation cannot be performed in the current state (Powered on).",
         symptom="the operation is not possible in the VM's current power state",
         cause=(
-            "GPUs, memory reservation, and firmware can be changed only while the VM is powered off; a"
-            " power-on also requires it to be off"
+            "GPUs, memory reservation, and firmware can be changed only while the VM is powered off, or"
+            " the VM to power on is already running"
         ),
         check=("govc vm.info VM: its power state",),
         remedy=(
-            "`vgpu-cfg apply --allow-power-cycle` stops, changes, and starts it; to do it manually, shut down"
-            " the guest first"
+            "run `vgpu-cfg apply --allow-power-cycle`, which stops, changes, and starts the VM; to do"
+            " this manually, shut down the guest first"
         ),
         source="vSphere API reference: InvalidPowerState; wording from memory, not verified",
         confidence=Confidence.INFERRED,
@@ -286,7 +299,7 @@ GENERAL_ROWS = (
         symptom="the VM was changed by another user or process",
         cause="the VM was changed after vgpu-cfg read its state",
         check=("govc tasks VM: who reconfigured it and when",),
-        remedy="run the same command again: it replans from the current state",
+        remedy="run the same command again, which plans again from the current state",
         source="vSphere API reference: ConcurrentAccess",
         faults=frozenset({"ConcurrentAccess"}),
         words="somebody else changed it",
@@ -296,9 +309,12 @@ GENERAL_ROWS = (
         (r"the name '[^']+' already exists",),
         sample="The name 'hvd-01' already exists.",
         symptom="the name already exists",
-        cause="a VM with this name already exists in the folder, and its owner mark is not from this plan",
+        cause=(
+            "a VM with this name already exists in the folder, and its owner mark does not belong to"
+            " this plan"
+        ),
         check=("govc find / -type m -name NAME: the locations of VMs with this name",),
-        remedy="rename one of them, or use another folder for the plan's VMs",
+        remedy="rename one of the VMs, or use a different folder for the plan's VMs",
         source="vSphere API reference: DuplicateName",
         faults=frozenset({"DuplicateName"}),
     ),
@@ -307,9 +323,12 @@ GENERAL_ROWS = (
         (r"another task is already in progress",),
         sample="Another task is already in progress.",
         symptom="another task is in progress",
-        cause="vCenter is busy with another task on the same object",
+        cause="vCenter is already running another task on the same object",
         check=("govc tasks VM: the running task and who started it",),
-        remedy="wait for it to complete (see Recent Tasks in vCenter), then run the same command again",
+        remedy=(
+            "wait until the task is complete (see Recent Tasks in vCenter), and then run the same"
+            " command again"
+        ),
         source="vSphere API reference: TaskInProgress",
         faults=frozenset({"TaskInProgress"}),
     ),
@@ -318,12 +337,12 @@ GENERAL_ROWS = (
         (r"permission to perform this operation was denied",),
         sample="Permission to perform this operation was denied.",
         symptom="permission is denied",
-        cause="the account does not have a privilege required for this operation",
+        cause="the account does not have a privilege that this operation requires",
         check=(
             "govc permissions.ls PATH: the account's role on the object, and whether it propagates",
             "govc role.ls ROLE: the privileges in that role",
         ),
-        remedy="grant the account the privilege shown in the message, then run the same command again",
+        remedy="grant the account the privilege in the message, and then run the same command again",
         source="vSphere API reference: NoPermission",
         faults=frozenset({"NoPermission"}),
     ),
@@ -342,7 +361,10 @@ GENERAL_ROWS = (
             "Cluster > Monitor > Resource Allocation > Memory: reserved memory and the pools' limits",
             "vgpu-cfg inventory --host HOST: the host's memory",
         ),
-        remedy="free memory, raise the pool's limit, reduce the VM's memory, or place it elsewhere",
+        remedy=(
+            "free up memory, increase the resource pool's limit, reduce the VM's memory, or place the"
+            " VM elsewhere"
+        ),
         source="vSphere API reference: InsufficientMemoryResourcesFault",
         faults=frozenset({"InsufficientMemoryResourcesFault"}),
     ),
@@ -354,14 +376,17 @@ GENERAL_ROWS = (
         ),
         sample="The virtual machine version is not supported by this host.",
         symptom="the host does not support the VM's hardware version",
-        cause="the host is too old for the VM's hardware version",
+        cause="the host's ESXi version is too old for the VM's hardware version",
         check=(
             (
-                "VM > Summary > Compatibility: the VM's version; ESXi 7.0 U2 supports up to 19, 8.0 up to 20,"
-                " 8.0 U2 up to 21, 9.0 up to 22"
+                "VM > Summary > Compatibility: the VM's hardware version; ESXi 7.0 U2 supports up to"
+                " 19, 8.0 up to 20, 8.0 U2 up to 21, and 9.0 up to 22"
             ),
         ),
-        remedy="place the VM on a newer host, or clone a template with an older hardware version",
+        remedy=(
+            "place the VM on a host with a newer ESXi version, or clone a template with an older"
+            " hardware version"
+        ),
         source="vSphere API reference: VirtualHardwareVersionNotSupported",
         faults=frozenset({"VirtualHardwareVersionNotSupported"}),
     ),
@@ -369,10 +394,10 @@ GENERAL_ROWS = (
         "device-power-on",
         (r"module '?DevicePowerOn'? power on failed", r"' ?DevicePowerOn ?'"),
         sample="Module 'DevicePowerOn' power on failed.",
-        symptom="the module DevicePowerOn fails, and vCenter gives no further details",
+        symptom="the module DevicePowerOn fails, and vCenter does not give further details",
         cause=(
-            "ESXi could not attach one of the VM's devices; the reason is in the VM's vmware.log, usually a"
-            " 64-bit MMIO window that is too small or a GPU that is in use"
+            "ESXi could not attach one of the VM's devices, usually because its 64-bit MMIO space is"
+            " too small or a GPU is in use; vmware.log shows the reason"
         ),
         check=(
             (
@@ -381,7 +406,7 @@ GENERAL_ROWS = (
             ),
             "govc datastore.tail -n 200 -ds DATASTORE FOLDER/vmware.log: the lines before this one",
         ),
-        remedy="`vgpu-cfg explain --vm NAME` reads vmware.log and reports the cause",
+        remedy="run `vgpu-cfg explain --vm NAME`, which reads vmware.log and reports the cause",
         source="https://www.dell.com/support/kbdoc/en-us/000199172 and Broadcom KB 323402",
         is_general=True,
     ),
@@ -395,11 +420,11 @@ GENERAL_ROWS = (
         sample="The host does not have sufficient CPU resources to satisfy the reservation.",
         symptom="there is not enough unreserved CPU",
         cause=(
-            "the VM reserves more MHz than the host or its resource pool has available (latency sensitivity"
-            " set to high reserves CPU)"
+            "the VM reserves more MHz than the host or its resource pool has available (high latency"
+            " sensitivity reserves CPU)"
         ),
         check=("Cluster > Monitor > Resource Allocation > CPU: reserved CPU",),
-        remedy="reduce the VM's CPUs or remove its reservation, or place it on another host",
+        remedy="reduce the VM's CPU count, remove its CPU reservation, or place the VM on a different host",
         source="vSphere API reference: InsufficientCpuResourcesFault; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"InsufficientCpuResourcesFault"}),
@@ -409,9 +434,11 @@ GENERAL_ROWS = (
         (r"insufficient disk space on datastore", r"no space left on datastore"),
         sample="Insufficient disk space on datastore 'vsan-01'.",
         symptom="the datastore is full",
-        cause="there is not enough space for the VM's disks or for the swap file of its unreserved memory",
+        cause=(
+            "there is not enough space for the VM's disks, or for the swap file for its unreserved memory"
+        ),
         check=("govc datastore.info DATASTORE: its free space",),
-        remedy="free up space, or specify another datastore",
+        remedy="free up space, or specify a different datastore",
         source=(
             "vSphere API reference: NoDiskSpace, InsufficientStorageSpace; wording from memory, not verified"
         ),
@@ -422,10 +449,10 @@ GENERAL_ROWS = (
         "file-locked",
         (r"unable to access file [^\n]*since it is locked", r"failed to lock the file"),
         sample="Unable to access file [vsan-01] hvd-01/hvd-01.vmdk since it is locked",
-        symptom="a file of the VM is locked",
+        symptom="one of the VM's files is locked",
         cause=(
-            "another host is still running the VM or locking its disk (a backup, a running clone, a host that"
-            " lost its network)"
+            "another host is still running the VM, or a backup, a clone, or a host without network"
+            " access has locked its disk"
         ),
         check=(
             (
@@ -433,7 +460,7 @@ GENERAL_ROWS = (
                 " task. Location: /vmfs/volumes/ > the VM's folder"
             ),
         ),
-        remedy="wait for the other task to complete, or stop the VM on the host where it is running",
+        remedy="wait until the other task is complete, or stop the VM on the host where it is running",
         source="vSphere API reference: FileLocked; wording from memory, not verified",
         confidence=Confidence.INFERRED,
         faults=frozenset({"FileLocked"}),
@@ -444,12 +471,13 @@ GENERAL_ROWS = (
         sample="Network interface 'Network adapter 1' uses network 'training', which is not accessible.",
         symptom="the host does not have the VM's network",
         cause=(
-            "the port group does not exist on this host, or the host is not a member of the distributed"
-            " switch"
+            "the port group does not exist on this host, or the host is not connected to the"
+            " distributed switch"
         ),
         check=("vgpu-cfg inventory --host HOST -v: the host's networks",),
         remedy=(
-            "add the host to the distributed switch (or the port group to the host), or choose another host"
+            "add the host to the distributed switch (or the port group to the host), or choose a"
+            " different host"
         ),
         source="vSphere API reference: CannotAccessNetwork; wording from memory, not verified",
         confidence=Confidence.INFERRED,

@@ -76,7 +76,7 @@ _BY_PLACE: dict[str, tuple[FaultRow, ...]] = {
     "ESXi: nvidia-smi, esxcli, vmkernel.log": GPU_ROWS,
     "the guest driver: dmesg, modprobe, nvidia-smi, CUDA": DRIVER_ROWS,
     "the guest: topology, RDMA, firmware": GUEST_ROWS,
-    "licenses: nvidia-gridd and vCenter's own": (*LICENCE_ROWS, *read_rows("licences")),
+    "licenses: nvidia-gridd and vCenter": (*LICENCE_ROWS, *read_rows("licences")),
     "containers: Docker and the NVIDIA Container Toolkit": CONTAINER_ROWS,
     "training: NCCL, mlx5, Horovod": TRAINING_ROWS,
     "Xid: error numbers from the NVIDIA driver, on hosts and in guests": XID_ROWS,
@@ -90,7 +90,7 @@ _BY_PLACE: dict[str, tuple[FaultRow, ...]] = {
     "training and serving: PyTorch, DeepSpeed, Ray, vLLM": read_rows("frameworks"),
     "numbers: RDMA, CUDA, VIX, and further Xids": read_rows("numbers"),
     "vCenter: any VM": GENERAL_ROWS,
-    "vCenter: faults by their type": read_rows("faults"),
+    "vCenter: faults by type": read_rows("faults"),
 }
 
 PLACES = {place: in_other_languages(rows) for place, rows in _BY_PLACE.items()}

@@ -9,15 +9,15 @@ TRAINING_ROWS = (
         "nccl-no-interface",
         (r"no socket interface found", r"NCCL_SOCKET_IFNAME[^\n]*(not found|no (such )?interface)"),
         sample="NCCL WARN Bootstrap : no socket interface found",
-        symptom="NCCL finds no network interface for its bootstrap",
+        symptom="NCCL cannot find a network interface for its bootstrap",
         cause=(
-            "NCCL_SOCKET_IFNAME specifies an interface that does not exist in this guest or container, or"
-            " only lo and docker0 are left"
+            "NCCL_SOCKET_IFNAME specifies an interface that does not exist in this guest or container,"
+            " or only lo and docker0 are available"
         ),
         check=("ip -br address in every guest and in the container: the interface and its address",),
         remedy=(
-            "specify the interface name used in every guest (training.environment), and start containers with"
-            " --network host"
+            "specify the interface name that all guests use (training.environment), and start"
+            " containers with --network host"
         ),
         source="github.com/NVIDIA/nccl/issues/210 and 1837",
         words="bootstrap ifname",
@@ -38,10 +38,14 @@ TRAINING_ROWS = (
         ),
         check=(
             "ping and ssh from each VM's training address to every other one",
-            "NCCL_DEBUG=INFO: the line 'Bootstrap : Using'; ip -br address: which interface has that address",
+            (
+                "NCCL_DEBUG=INFO: the line 'Bootstrap : Using'; ip -br address: the interface that has"
+                " this address"
+            ),
         ),
         remedy=(
-            "set NCCL_SOCKET_IFNAME to the training interface, or ^docker0,lo; open ports between the guests"
+            "set NCCL_SOCKET_IFNAME to the training interface or to ^docker0,lo, and open ports between"
+            " the guests"
         ),
         source="github.com/NVIDIA/nccl/issues/111 and 697",
         words="bootstrap unreachable worker",
@@ -62,8 +66,8 @@ TRAINING_ROWS = (
         ),
         symptom="an RDMA message received no response (status 12, retry counter exceeded, local_ack_timeout)",
         cause=(
-            "in this order: the GID index is not the RoCE v2 index on each side, there is no route between"
-            " the peers' networks, packets are lost (PFC, MTU), a link is down"
+            "check in this order: the GID index is not the RoCE v2 index on both sides, there is no"
+            " route between the peers' networks, packets are lost (PFC, MTU), or a link is down"
         ),
         check=(
             "show_gids in both guests: the index of the RoCE v2 GID with the IPv4 address; NCCL_IB_GID_INDEX",
@@ -74,8 +78,8 @@ TRAINING_ROWS = (
             ),
         ),
         remedy=(
-            "set NCCL_IB_GID_INDEX and NCCL_IB_HCA, and the same PFC and MTU on every hop; only then raise"
-            " NCCL_IB_TIMEOUT"
+            "set NCCL_IB_GID_INDEX and NCCL_IB_HCA, and use the same PFC and MTU settings on every hop;"
+            " increase NCCL_IB_TIMEOUT only after that"
         ),
         source="github.com/NVIDIA/nccl/issues/426, 902 and 1664",
         words="timeout RoCE IB transport error mlx5 ack",
@@ -86,12 +90,12 @@ TRAINING_ROWS = (
         sample="NCCL WARN Call to ibv_modify_qp failed with error Connection timed out",
         symptom="two RDMA devices cannot establish a connection",
         cause=(
-            "the two sides' GIDs cannot reach each other: different subnet, wrong GID index, or NICs on rails"
-            " that are not connected"
+            "the GIDs of the two sides cannot reach each other because the subnets differ, a GID index"
+            " is wrong, or the NICs are on rails that are not connected"
         ),
         check=(
-            "show_gids in both guests: GIDs from the same network",
-            "ping -I INTERFACE PEER between the addresses of these GIDs",
+            "show_gids in both guests: the GIDs must be from the same network",
+            "ping -I INTERFACE PEER between the IP addresses of these GIDs",
         ),
         remedy=(
             "set NCCL_IB_GID_INDEX and NCCL_IB_HCA; if each rail is a separate network, also set"
@@ -105,14 +109,14 @@ TRAINING_ROWS = (
         (r"call to ibv_(exp_)?reg_mr\w* failed", r"ibv_reg_(dmabuf_)?mr\w*[^\n]*(fail|cannot allocate)"),
         sample="NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory",
         symptom="memory cannot be registered for RDMA",
-        cause="the locked memory limit is too low; for GPU memory: nvidia-peermem is not loaded",
+        cause="the locked memory limit is too low, or, for GPU memory, nvidia-peermem is not loaded",
         check=(
-            "ulimit -l in the container, in the job's environment: unlimited",
+            "ulimit -l in the container, in the job's environment: the limit must be unlimited",
             "lsmod | grep nvidia_peermem in the guest",
         ),
         remedy=(
-            "use docker run --ulimit memlock=-1 (or LimitMEMLOCK=infinity in the unit); run modprobe"
-            " nvidia-peermem"
+            "use docker run --ulimit memlock=-1 (or LimitMEMLOCK=infinity in the unit), and run"
+            " modprobe nvidia-peermem"
         ),
         source="github.com/NVIDIA/nccl-tests/issues/206; NCCL user guide: troubleshooting, InfiniBand",
         words="locked memory limit memlock ulimit register",
@@ -121,18 +125,18 @@ TRAINING_ROWS = (
         "nccl-no-ib",
         (r"NET/IB : No device found", r"NCCL INFO Using network Socket"),
         sample="NCCL INFO NET/IB : No device found.",
-        symptom="NCCL finds no RDMA device and uses TCP",
+        symptom="NCCL cannot find an RDMA device and uses TCP instead",
         cause=(
-            "the container has no /dev/infiniband, the RDMA libraries are missing from the image,"
-            " NCCL_IB_DISABLE is set, or the guest has no such NIC"
+            "/dev/infiniband is not available in the container, the image does not include the RDMA"
+            " libraries, NCCL_IB_DISABLE is set, or the guest has no RDMA NIC"
         ),
         check=(
-            "ibv_devinfo in the guest and in the container: the devices",
-            "docker inspect CONTAINER: /dev/infiniband is listed among its devices",
+            "ibv_devinfo in the guest and in the container: the RDMA devices",
+            "docker inspect CONTAINER: /dev/infiniband must be listed among the devices",
         ),
         remedy=(
-            "give the container /dev/infiniband (and --cap-add IPC_LOCK), and use an image with libibverbs"
-            " and its mlx5 provider"
+            "start the container with /dev/infiniband and --cap-add IPC_LOCK, and use an image that"
+            " includes libibverbs and its mlx5 provider"
         ),
         source="github.com/Oneflow-Inc/oneflow/issues/3586 (the messages as logged by NCCL); NCCL user guide",
         words="falls back to TCP sockets slow",
@@ -148,16 +152,13 @@ TRAINING_ROWS = (
         sample="NCCL WARN socketProgress: Connection closed by remote peer 10.10.1.3<36138>",
         symptom="the connection to another worker was closed",
         cause=(
-            "this worker only reports the closed connection: another worker died first (out of memory, an"
-            " Xid, killed), and its log shows the reason"
+            "this worker only reports the closed connection; another worker stopped first (out of"
+            " memory, an Xid, or killed), and its log shows the reason"
         ),
         check=(
-            (
-                "the last lines in the log of the worker with that address; dmesg | grep -iE 'xid|oom' in its"
-                " guest"
-            ),
+            "the last log lines of the worker with that address; dmesg | grep -iE 'xid|oom' in its guest",
         ),
-        remedy="look up the earliest error among all workers instead of this one",
+        remedy="look up the earliest error of any worker instead of this one",
         source="github.com/NVIDIA/nccl/issues/1612",
         words="worker died exited",
     ),
@@ -170,16 +171,16 @@ TRAINING_ROWS = (
         ),
         symptom="a collective operation did not complete in time",
         cause=(
-            "one worker is not participating: it hangs, is reading data, died, or called a different"
-            " operation from the others"
+            "one worker is not participating because it hangs, is reading data, has stopped, or called"
+            " a different operation than the others"
         ),
         check=(
-            "py-spy dump --pid PID in each worker: its current call stack",
+            "py-spy dump --pid PID in each worker: the current call stack",
             "nvidia-smi in each guest: which GPU is idle",
         ),
         remedy=(
-            "find the worker that is not participating; if all of them wait in NCCL, `vgpu-cfg verify` finds"
-            " the pair that cannot communicate"
+            "find the worker that is not participating; if all workers wait in NCCL, run `vgpu-cfg"
+            " verify` to find the pair that cannot communicate"
         ),
         source="github.com/pytorch/pytorch: ProcessGroupNCCL; causes from memory, not verified",
         confidence=Confidence.INFERRED,
@@ -190,11 +191,11 @@ TRAINING_ROWS = (
         sample="NCCL error in: ProcessGroupNCCL.cpp:1201, unhandled system error, NCCL version 2.14.3",
         symptom="NCCL reports a system error without details",
         cause=(
-            "a system call failed: sockets, memory that cannot be locked or shared, or an RDMA device; the"
-            " preceding WARN line shows which"
+            "a system call failed for a socket, for memory that cannot be locked or shared, or for an"
+            " RDMA device; the preceding WARN line shows which"
         ),
-        check=("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET for every worker: the first line with NCCL WARN",),
-        remedy="look up that line: `vgpu-cfg explain - < job.log`",
+        check=("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET on every worker: the first line with NCCL WARN",),
+        remedy="look up that line with `vgpu-cfg explain - < job.log`",
         source="github.com/NVIDIA/nccl/issues/975 and 697",
         is_general=True,
     ),
@@ -210,14 +211,16 @@ TRAINING_ROWS = (
         ),
         symptom="the NIC's firmware does not respond to a driver command",
         cause=(
-            "the NIC is hung: firmware, a passthrough device without working interrupts in the guest, or PCIe"
-            " errors"
+            "the NIC is hung because of its firmware, missing interrupts for a passthrough device, or"
+            " PCIe errors"
         ),
         check=(
             "dmesg | grep mlx5_core in the guest: the first line",
-            "ethtool -i INTERFACE: its firmware version; esxcli network nic get -n VMNIC on the host",
+            "ethtool -i INTERFACE: the firmware version; esxcli network nic get -n VMNIC on the host",
         ),
-        remedy="power-cycle the VM; update the NIC's firmware; if the problem recurs, power-cycle the host",
+        remedy=(
+            "power-cycle the VM and update the NIC's firmware; if the problem recurs, power-cycle the host"
+        ),
         source=(
             "the Linux kernel: drivers/net/ethernet/mellanox/mlx5/core/cmd.c; causes from memory, not"
             " verified"
@@ -239,13 +242,18 @@ TRAINING_ROWS = (
             " count"
         ),
         symptom="the NIC's firmware has stopped",
-        cause="the NIC's heartbeat has stopped: its firmware crashed, or its PCIe connection was lost",
+        cause=(
+            "the NIC's heartbeat has stopped because its firmware crashed or its PCIe connection was lost"
+        ),
         check=(
-            "dmesg | grep -E 'print_health_info|mlx5_core' in the guest: the state reported by the firmware",
+            (
+                "dmesg | grep -E 'print_health_info|mlx5_core' in the guest: the state that the"
+                " firmware reports"
+            ),
         ),
         remedy=(
-            "power-cycle the VM, then the host; update the NIC's firmware; if the problem recurs, have the"
-            " NIC replaced"
+            "power-cycle the VM and then the host, and update the NIC's firmware; if the problem"
+            " recurs, have the NIC replaced"
         ),
         source="the Linux kernel: drivers/net/ethernet/mellanox/mlx5/core/health.c",
         words="NIC firmware crashed",
@@ -266,9 +274,11 @@ TRAINING_ROWS = (
             " and are waiting for remainder of ranks for more than 60 seconds."
         ),
         symptom="Horovod is waiting for workers that are not participating",
-        cause="some ranks are behind, died, or are running a different branch of the program",
-        check=("the lines that follow: the missing ranks; nvidia-smi in their guests",),
-        remedy="check the logs of the missing ranks; if none of them is running, restart the job",
+        cause="some ranks are behind, have stopped, or are running a different branch of the program",
+        check=("the lines that follow: the missing ranks; nvidia-smi in the guests of these ranks",),
+        remedy=(
+            "check the logs of the missing ranks, and restart the job if these ranks are no longer running"
+        ),
         source="github.com/horovod/horovod: its stall inspector, from memory",
         confidence=Confidence.INFERRED,
     ),
@@ -290,7 +300,9 @@ TRAINING_ROWS = (
             "ssh -p PORT OTHER true, in the first VM's container: the error message",
             "systemctl status vgpu-cfg-worker in the other guest",
         ),
-        remedy="`vgpu-cfg apply` rewrites keys and known hosts; `vgpu-cfg verify` tests every pair",
+        remedy=(
+            "run `vgpu-cfg apply` to rewrite keys and known hosts, and `vgpu-cfg verify` to test every pair"
+        ),
         source="github.com/horovod/horovod and Open MPI's own messages, from memory",
         confidence=Confidence.INFERRED,
         words="login workers keys",

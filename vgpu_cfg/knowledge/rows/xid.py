@@ -12,9 +12,12 @@ _CATALOG = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
 _NAMES = "github.com/NVIDIA/open-gpu-kernel-modules: nverror.h"
 _SOURCE = f"{_CATALOG}; {_NAMES}"
 _ADDRESS = r"(?:[0-9a-f]{4,8}:[0-9a-f]{2}(?::[0-9a-f]{2})?(?:\.[0-7])?(?: GPU-C?I:\d\d)*\D{0,4})?"
-_GREP = "dmesg | grep -i xid, on the driver's machine (vmkernel.log on ESXi): the number, GPU, and process"
+_GREP = (
+    "dmesg | grep -i xid on the machine with the driver (vmkernel.log on ESXi): the number, GPU, and process"
+)
 _DRAIN = (
-    "move the VMs off this GPU, reset it (on ESXi: restart the host), and have it replaced if the Xid recurs"
+    "move the VMs to a different GPU and reset this one (on ESXi, reboot the host); if the Xid recurs,"
+    " have the GPU replaced"
 )
 
 
@@ -51,21 +54,27 @@ XID_ROWS = (
         13,
         "Graphics Engine Exception",
         (
-            "a program on the GPU performed an invalid operation (index out of bounds, illegal instruction);"
-            " rarely hardware"
+            "a program on the GPU performed an invalid operation (index out of bounds, illegal"
+            " instruction), rarely because of faulty hardware"
         ),
-        "compute-sanitizer PROGRAM, or the same job on another GPU: with the same input, it fails there too",
-        "fix the program; if only this GPU fails, run NVIDIA's diagnostics (dcgmi diag -r 3) on it",
+        (
+            "compute-sanitizer PROGRAM, or the same job with the same input on a different GPU: it also"
+            " fails there"
+        ),
+        "fix the program; if it fails only on this GPU, run NVIDIA's diagnostics (dcgmi diag -r 3)",
     ),
     _xid(
         31,
         "GPU memory page fault",
         (
-            "a program read or wrote GPU memory that it does not own; if several programs fail the same way,"
-            " suspect the driver"
+            "a program read or wrote GPU memory that does not belong to it; if several programs fail in"
+            " the same way, the driver may be the cause"
         ),
-        "compute-sanitizer PROGRAM: reports the access; journalctl -k: whether it is always the same process",
-        "fix the program or its library; if all programs fail on only one GPU, suspect that GPU",
+        (
+            "compute-sanitizer PROGRAM: the invalid access; journalctl -k: whether it is always the"
+            " same process"
+        ),
+        "fix the program or its library; if all programs fail, but only on one GPU, check that GPU",
         also=(r"MMU fault occurred",),
         words="MMU fault illegal address access",
     ),
@@ -73,8 +82,8 @@ XID_ROWS = (
         32,
         "Invalid or corrupted push buffer stream",
         (
-            "commands arrived at the GPU corrupted because of PCIe errors or the driver; on Hopper and Ada"
-            " hosts, a bug fixed in vGPU 16.10"
+            "commands were corrupted before they reached the GPU, because of PCIe errors, the driver,"
+            " or, on Hopper and Ada hosts, a bug that is fixed in vGPU 16.10"
         ),
         "nvidia-smi -q -d PCIE: an increasing replay count; nvidia-smi on the host: its driver version",
         (
@@ -87,17 +96,20 @@ XID_ROWS = (
         43,
         "GPU stopped processing",
         (
-            "a program's channel was stopped after the program's own fault; the GPU is healthy and other"
-            " programs continue"
+            "a program's channel was stopped after an error in that program; the GPU is healthy, and"
+            " other programs continue"
         ),
-        "dmesg | grep -i xid: an Xid 13 or 31 from the same process just before",
-        "find and fix the program's own error; no action is required on the GPU",
+        "dmesg | grep -i xid: an Xid 13 or 31 from the same process immediately before this one",
+        "find and fix the error in the program; the GPU does not require any action",
         words="reset channel verification",
     ),
     _xid(
         44,
         "Graphics Engine fault during context switch",
-        "the GPU failed while switching between programs: firmware, driver, or hardware",
+        (
+            "the GPU failed while switching between programs because of its firmware, the driver, or"
+            " the hardware"
+        ),
         "nvidia-smi -q -d ECC: whether memory errors are also reported",
         _DRAIN,
     ),
@@ -105,17 +117,20 @@ XID_ROWS = (
         45,
         "Preemptive cleanup, due to previous errors",
         (
-            "the driver removed a program's work from the GPU: the program was killed, or another error"
-            " occurred first"
+            "the driver removed a program's work from the GPU because the program was killed or another"
+            " error occurred first"
         ),
-        "dmesg | grep -i xid: an earlier Xid, such as 48; or the job was stopped manually",
-        "look up the preceding Xid; if there is none and a job was killed, no action is required",
+        "dmesg | grep -i xid: an earlier Xid, such as 48, unless the job was stopped manually",
+        "look up the preceding Xid; if there is none because a job was killed, no action is required",
         words="preemptive removal channel teardown",
     ),
     _xid(
         48,
         "Double Bit ECC Error",
-        "a double-bit error occurred in GPU memory: affected results are wrong, and the programs are stopped",
+        (
+            "a double-bit error occurred in GPU memory, so affected results are wrong and the programs"
+            " are stopped"
+        ),
         "nvidia-smi -q -d ECC,ROW_REMAPPER: Uncorrectable counts, and rows pending remapping",
         _DRAIN,
         words="DBE uncorrectable memory",
@@ -124,18 +139,18 @@ XID_ROWS = (
         61,
         "PMU Breakpoint",
         "the GPU's power controller stopped because of its firmware or the board",
-        "nvidia-smi: whether the GPU still responds, and its clocks",
+        "nvidia-smi: whether the GPU still responds, and its clock speeds",
         (
-            "restart the machine that runs the GPU; if it recurs, update the driver and firmware, then have"
-            " the board replaced"
+            "reboot the machine that has the GPU; if the error recurs, update the driver and firmware,"
+            " and then have the board replaced"
         ),
         words="internal micro-controller warning power management unit",
     ),
     _xid(
         62,
         "PMU Halt Error",
-        "the GPU's power controller has halted: the GPU does not work until it is reset",
-        "nvidia-smi: the GPU does not respond, or its clocks do not change",
+        "the GPU's power controller has halted, and the GPU does not work until it is reset",
+        "nvidia-smi: the GPU does not respond, or its clock speeds do not change",
         _DRAIN,
         words="internal micro-controller halt power management unit",
     ),
@@ -143,13 +158,13 @@ XID_ROWS = (
         63,
         "Row Remapper: New row marked for remapping, reset gpu to activate",
         (
-            "the GPU has retired a bad row of its memory (before Ampere: a page); this takes effect after a"
-            " reset"
+            "the GPU has retired a bad row of its memory (before Ampere, a page), which takes effect"
+            " after a reset"
         ),
         "nvidia-smi -q -d ROW_REMAPPER: Pending is Yes until the GPU is reset",
         (
-            "restart the host during the next maintenance window; if many rows fail in a short time, replace"
-            " the board"
+            "reboot the host during the next maintenance window; if many rows fail in a short time,"
+            " replace the board"
         ),
         also=(r"marked for remapping", r"remapp(er|ed rows?)[^\n]*pending[^\n]*yes"),
         words="page retirement recorded ECC row remap pending",
@@ -158,11 +173,11 @@ XID_ROWS = (
         64,
         "Row Remapper: Failed to remap row",
         (
-            "a bad row of GPU memory could not be retired: no spare row is left, or the remapping could not"
-            " be recorded"
+            "a bad row of GPU memory could not be retired because no spare rows are left or the"
+            " remapping could not be recorded"
         ),
         "nvidia-smi -q -d ROW_REMAPPER: Remapping Failure Occurred is Yes",
-        "stop using the GPU and have it replaced: its memory cannot be trusted",
+        "stop using the GPU, whose memory cannot be trusted, and have it replaced",
         also=(r"remapping failure occurred[^\n]*yes", r"failed to remap (a )?row"),
         words="page retirement failure ECC",
     ),
@@ -170,55 +185,64 @@ XID_ROWS = (
         68,
         "NVDEC0 Exception",
         (
-            "the video decoder encountered an error, usually a corrupt stream or a fault in the program that"
-            " sends it"
+            "the video decoder encountered an error, usually because of a corrupt stream or an error in"
+            " the program that sends it"
         ),
-        "run the same job on another GPU with nvidia-smi dmon -s u: dec shows usage when it fails",
-        "fix the stream or the program; if only one GPU fails, run NVIDIA's diagnostics on it",
+        (
+            "run the same job on a different GPU with nvidia-smi dmon -s u: the dec column shows usage"
+            " when the job fails"
+        ),
+        "fix the stream or the program; if only one GPU fails, run NVIDIA's diagnostics on that GPU",
         words="video decoder",
     ),
     _xid(
         69,
         "Graphics Engine class error",
-        "a program sent a command that the GPU's engine class does not support: a program or driver error",
+        (
+            "because of a program or driver error, a program sent a command that the GPU's engine class"
+            " does not support"
+        ),
         "nvidia-smi in the guest and on the host: both driver versions",
-        "use compatible driver and CUDA versions; if it fails on every GPU, fix the program",
+        "use compatible driver and CUDA versions; if the program fails on every GPU, fix the program",
     ),
     _xid(
         74,
         "NVLink Error",
-        "a link between GPUs or to an NVSwitch failed: a bridge, a connector, a board, or the Fabric Manager",
         (
-            "nvidia-smi nvlink -e and -s, on the machine that sees the link: the link that reports errors or"
-            " is down"
+            "a link between GPUs or to an NVSwitch failed because of a bridge, a connector, a board, or"
+            " Fabric Manager"
         ),
         (
-            "reseat the bridge or cable and restart the host; if the same link fails again, have the part"
-            " replaced"
+            "nvidia-smi nvlink -e and -s on the machine that sees the link: which link is down or"
+            " reports errors"
+        ),
+        (
+            "reseat the bridge or cable and reboot the host; if the same link fails again, have the"
+            " part replaced"
         ),
     ),
     _xid(
         78,
         "vGPU device cannot be started",
         "the host's vGPU manager could not start the vGPU for a VM",
-        "grep vmiop_log vmware.log, in the VM's folder: the reason given by the vGPU manager",
+        "grep vmiop_log vmware.log in the VM's folder: the reason that the vGPU manager reports",
         (
-            "fix the cause shown in those lines: mode, ECC, memory reservation, or a guest driver from"
-            " another branch"
+            "fix the cause that those lines show (mode, ECC, memory reservation, or a guest driver from"
+            " a different branch)"
         ),
         words="start error",
     ),
     _xid(
         79,
         "GPU has fallen off the bus",
-        "the GPU no longer responds over PCIe: power, heat, a riser or slot, or the board itself",
+        "the GPU no longer responds over PCIe because of power, heat, a riser or slot, or the board itself",
         (
-            "lspci or esxcli hardware pci list: the GPU is missing, or its revision is ff; the BMC log for"
-            " power and PCIe"
+            "lspci or esxcli hardware pci list: the GPU is missing or its revision is ff; the BMC log:"
+            " power and PCIe errors"
         ),
         (
-            "power-cycle the host (a reset is not sufficient); reseat the board, riser, and power cables;"
-            " replace the board if it recurs"
+            "power-cycle the host (a reset is not sufficient) and reseat the board, riser, and power"
+            " cables; if the error recurs, replace the board"
         ),
         also=(r"\b(fallen|fell) off the bus",),
         kernel=(r"NVRM: .*fallen off the bus",),
@@ -227,9 +251,12 @@ XID_ROWS = (
     _xid(
         92,
         "Excessive SBE interrupts",
-        "single-bit errors occur in GPU memory at a high rate; they are still corrected",
+        "single-bit errors occur in GPU memory at a high rate, but are still corrected",
         "nvidia-smi -q -d ECC: increasing Correctable counts",
-        "no immediate impact: plan a reset, and have the board tested if the rate remains high",
+        (
+            "because there is no immediate impact, plan a reset, and have the board tested if the error"
+            " rate remains high"
+        ),
         words="high single-bit ECC error rate",
     ),
     _xid(
@@ -238,19 +265,22 @@ XID_ROWS = (
         "an uncorrectable memory error affected only one program, which was stopped; other programs continue",
         "nvidia-smi -q -d ROW_REMAPPER: a row pending remapping",
         (
-            "restart the program; restart the host during the next maintenance window so that the row is"
-            " remapped"
+            "restart the program, and reboot the host during the next maintenance window so that the"
+            " row is remapped"
         ),
         words="contained ECC",
     ),
     _xid(
         95,
         "Uncontained error",
-        "an uncorrectable memory error may have affected every program on the GPU: no results can be trusted",
+        (
+            "an uncorrectable memory error may have affected every program on the GPU, so no results"
+            " can be trusted"
+        ),
         "nvidia-smi -q -d ECC,ROW_REMAPPER: Uncorrectable counts, a row pending remapping",
         (
-            "stop all programs on the GPU, reset it (on ESXi: restart the host), and check that the row has"
-            " been remapped"
+            "stop all programs on the GPU, reset the GPU (on ESXi, reboot the host), and check that the"
+            " row has been remapped"
         ),
         words="uncontained ECC",
     ),
@@ -258,12 +288,12 @@ XID_ROWS = (
         119,
         "Timeout waiting for RPC from GSP",
         (
-            "the GPU System Processor (GSP) did not respond to the driver: its firmware, a driver fault, or a"
-            " GPU that is no longer reachable"
+            "the GPU System Processor (GSP) did not respond to the driver because of its firmware, a"
+            " driver error, or a GPU that is no longer reachable"
         ),
         "nvidia-smi -q: GSP Firmware Version; dmesg | grep -i xid: an Xid 79 at about the same time",
         (
-            "reset the GPU (on ESXi: restart the host) and update the driver; if it recurs, send"
+            "reset the GPU (on ESXi, reboot the host) and update the driver; if the error recurs, send"
             " nvidia-bug-report.sh output to NVIDIA support"
         ),
         words="GSP RPC timeout",
@@ -274,7 +304,7 @@ XID_ROWS = (
         "the firmware of the GPU System Processor (GSP) failed",
         "nvidia-smi -q: GSP Firmware Version, which must match the driver",
         (
-            "reset the GPU (on ESXi: restart the host) and update the driver; if it recurs, send"
+            "reset the GPU (on ESXi, reboot the host) and update the driver; if the error recurs, send"
             " nvidia-bug-report.sh output to NVIDIA support"
         ),
         words="GSP error crash",
@@ -282,38 +312,38 @@ XID_ROWS = (
     _xid(
         121,
         "C2C link corrected error",
-        "the link between the GPU and its CPU (Grace) corrected an error; no data was lost",
-        "nvidia-smi c2c -e, if the tool supports it: increasing error counts",
-        "no immediate action; contact the vendor if it recurs",
+        "the link between the GPU and its CPU (Grace) corrected an error, and no data was lost",
+        "nvidia-smi c2c -e, if the tool supports this option: increasing error counts",
+        "no immediate action is required; if the error recurs, contact the vendor",
         is_seen=False,
     ),
     _xid(
         154,
         "GPU Recovery Action Changed",
         (
-            "not a failure in itself: the driver reports the action the GPU needs after another Xid (none,"
-            " reset, reboot, drain)"
+            "this is not an error itself; after another Xid, the driver reports the action that the GPU"
+            " requires (none, reset, reboot, or drain)"
         ),
         "nvidia-smi -q: GPU Recovery Action; dmesg | grep -i xid: the Xid before it",
-        "take the action it reports, and look up the preceding Xid",
+        "take the reported action, and look up the preceding Xid",
         is_seen=False,
     ),
     FaultRow(
         "xid-other",
         (rf"\bXid\b\D{{0,16}}{_ADDRESS}\d{{1,3}}\b(?!:)",),
         sample="NVRM: Xid (PCI:0000:3b:00): 999, pid=1",
-        symptom="an Xid with a number that is not in this table",
+        symptom="the Xid has a number that is not in this table",
         cause=(
-            "the NVIDIA driver reports errors by number; the catalog gives the meaning and first action for"
-            " each"
+            "the NVIDIA driver reports errors by number, and NVIDIA's catalog lists the meaning and"
+            " first action for each number"
         ),
         check=(
             _GREP,
             "nvidia-smi -q, on the driver's machine: ECC counts, row remapper, GSP firmware, recovery action",
         ),
         remedy=(
-            "look up the number in NVIDIA's Xid catalog; save nvidia-bug-report.sh output before you reset"
-            " anything"
+            "look up the number in NVIDIA's Xid catalog, and save nvidia-bug-report.sh output before"
+            " you reset anything"
         ),
         source=_CATALOG,
         is_general=True,

@@ -63,7 +63,7 @@ def test_a_cause_that_does_not_show_is_told_with_how_to_be_sure() -> None:
     assert explanation is not None
     text = shown(explanation=explanation, ruled_out=(assessment("EFI"),))
     assert "The VM's current configuration does not confirm this" in " ".join(text.split())
-    assert "verify   grep vmiop_log vmware.log," in text
+    assert "verify   grep vmiop_log vmware.log in" in text
     assert "\n  remedy   " in text
     assert all(len(line) <= 96 for line in text.splitlines())
 
