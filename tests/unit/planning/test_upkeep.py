@@ -79,7 +79,9 @@ def test_what_has_no_room_elsewhere_is_switched_off_by_name_alone() -> None:
     observed = estate(2, rows)
     assert findings(drain(observed)) == [("VG546", "a")]
     plan = drain(observed, power_off=("a",))
-    assert findings(plan) == []
+    assert findings(plan) == [("VG546", "a")]
+    assert not plan.errors
+    assert plan.diagnostics[0].message.startswith("it stays powered off: no other host")
     assert kinds(plan) == ["set_cordon esx-01", "set_attributes a", "power_off_vm a"]
     with pytest.raises(NotFound, match="VM c not found"):
         drain(observed, power_off=("c",))
@@ -134,10 +136,9 @@ def test_no_vm_is_brought_home_to_where_it_has_no_room_any_more() -> None:
 
     taken = given_back(b=small("esx-01", "grid_a100-40c", on=[A]))
     assert (findings(taken), kinds(taken)) == ([("VG548", "a")], [])
-    assert (
-        "it cannot be moved back to esx-01: neither its host nor any other host"
-        in taken.diagnostics[0].message
-    )
+    says = "it stays powered off: esx-01 has no free capacity for it"
+    assert taken.diagnostics[0].message == says
+    assert "`vgpu-cfg uncordon host:esx-01 --restore` returns it" in taken.diagnostics[0].remedy
     assert kinds(given_back()) == ["power_on_vm a", "set_attributes a"]
 
 

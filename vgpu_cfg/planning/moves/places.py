@@ -184,8 +184,10 @@ def _no_room(vm: Vm, one: Movable | None, hosts: Sequence[Host], home: OwnHost) 
         return f"{tied}, and the host has no free capacity"
     reached = [hosts[index] for index, _ in one.shape.hosts] if one is not None else []
     closed = [host.name for host in reached if host.cordons]
-    where = "no other host" if home is OwnHost.NEVER else "neither its host nor any other host"
     cordoned = f" ({listed(closed)} {'is' if len(closed) == 1 else 'are'} at least partly cordoned)"
+    where = "no other host" if home is OwnHost.NEVER else "neither its host nor any other host"
+    if home is OwnHost.FIRST and len(reached) == 1:
+        return f"{reached[0].name} has no free capacity for it"
     return f"{where} in its cluster has capacity for it{(cordoned if closed else '')}"
 
 

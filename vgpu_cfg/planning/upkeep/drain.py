@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.changes.change import Change, PowerOnVm, RelocateVm, SetAttributes, SetCordon
 from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Edit, Placement, Subject, VmRef
 from vgpu_cfg.errors import UnsafePlan
 from vgpu_cfg.model.desired import DesiredPlan
@@ -251,6 +252,11 @@ class _Draining:
             self._refuse(Code.DRAIN_STAYS, vm, "it could not be read", "grant the account read access to it")
             return []
         self._need_leave(vm, f"{why}, so it must be powered off")
+        if vm.name in self.options.power_off:
+            subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
+            remedy = f"`vgpu-cfg uncordon host:{host.name} --restore` starts it again"
+            message = f"it stays powered off: {why}"
+            self.findings.add(Code.DRAIN_SWITCHES_OFF, subject, message, remedy, Severity.WARNING)
         return self._changes(vm, Home(vm=vm.moid, host=host.moid), [switch_off(vm)])
 
     def _home(self, one: Movable, target: Host, *, is_cold: bool) -> Home:

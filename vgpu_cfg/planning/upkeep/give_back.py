@@ -101,7 +101,7 @@ class _GivenBack:
         for vm in sorted(vms, key=lambda one: (as_counted(one.name), one.moid)):
             found = self._returning(vm, homes[vm.moid], host)
             if vm.moid in full and any(one.takes_gpus for one in found):
-                self._tell(vm, f"it cannot be moved back to {host.name}: {full[vm.moid]}", _WAIT)
+                self._tell_full(vm, host, full[vm.moid])
             elif found:
                 self.touched[vm.moid] = vm
                 yield in_turn(vm, found, self.observed)
@@ -114,11 +114,12 @@ class _GivenBack:
         subject = Subject(kind="host", name=host.name, moid=host.moid)
         if host.mark is not None and host.mark.maintenance:
             report_left(host, host.mark, self.findings, f"to end maintenance mode, run `{again}`")
-        away = [vm.name for vm in self.observed.vms if (home := home_of(vm)) and home.host == host.moid]
+        away = [vm for vm in self.observed.vms if (home := home_of(vm)) and home.host == host.moid]
         if away:
-            names = fold_names(sorted(away, key=as_counted))
-            message = f"drained VMs remain where they are: {names}"
-            remedy = f"`{again}` moves them back; --stay instead cancels the return"
+            message = f"drained VMs remain where they are: {_names(away)}"
+            if off := [vm for vm in away if not vm.is_on]:
+                message += f"; powered off: {_names(off)}"
+            remedy = f"`{again}` returns them; --stay instead cancels the return"
             self.findings.add(Code.DRAIN_STAYS, subject, message, remedy, Severity.WARNING)
 
     def _without_room(self, vms: Sequence[Vm], host: Host, pci_ids: Collection[str]) -> Mapping[str, str]:
@@ -160,6 +161,12 @@ class _GivenBack:
         leaving = remember(vm, going.text, owner_text(vm))
         return [leaving, switch_off(vm), move(vm, here, host, is_running=False), switch_on(vm, host), gone]
 
+    def _tell_full(self, vm: Vm, host: Host, why: str) -> None:
+        what = f"it cannot be moved back to {host.name}" if vm.is_on else "it stays powered off"
+        again = shlex.join(_again(host))
+        remedy = f"free capacity there (`vgpu-cfg inventory --host {host.name}` lists its users); then "
+        self._tell(vm, f"{what}: {why}", f"{remedy}`{again}` returns it; --stay cancels the return")
+
     def _tell(self, vm: Vm, message: str, remedy: str) -> None:
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
         self.findings.add(Code.DRAIN_STAYS, subject, message, remedy, Severity.WARNING)
@@ -170,11 +177,12 @@ def _comes(vm: Vm, home: Home) -> bool:
     return home.is_there(vm) or (home.is_moving and not vm.is_on)
 
 
+def _names(vms: Sequence[Vm]) -> str:
+    return fold_names(sorted((vm.name for vm in vms), key=as_counted))
+
+
 def _again(host: Host) -> list[str]:
     return ["vgpu-cfg", "uncordon", f"host:{host.name}", "--restore"]
-
-
-_WAIT = "free its original location and run `uncordon --restore` again, or add --stay to cancel the return"
 
 
 def _why_not_yet(host: Host) -> tuple[str, str]:

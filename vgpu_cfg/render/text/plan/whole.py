@@ -113,15 +113,16 @@ def render_disruption(plan: Plan, width: int, *, most: Most = USUAL) -> list[Tex
     )
     lines = [heading, *_host_rows(efforts, blocked, width, most)]
     lines += _limits(plan, width)
+    label = max([15, *(len(row.what) for row in of_others)]) + 1
     for row in of_others[: most.others]:
         who = f"{abridged(row.names, most.runs)} {row.more}".rstrip()
         who += f", {BLOCKED}" if row.is_blocked else ""
-        lines += hanging(row.what, who, width, label_width=16, style="yellow")
+        lines += hanging(row.what, who, width, label_width=label, style="yellow")
     more: dict[str, int] = {}
     for row in of_others[len(of_others[: most.others]) :]:
         more[row.what] = more.get(row.what, 0) + len(row.names)
     for what, count in more.items():
-        lines += hanging(what, f"{count} more (-v shows all)", width, label_width=16, style="yellow")
+        lines += hanging(what, f"{count} more (-v shows all)", width, label_width=label, style="yellow")
     is_down = any(effort.enters is not None and not effort.enters.is_held for effort in efforts)
     is_off = any(one.experience is Experience.POWERED_OFF for one in plan.disturbed)
     kept = ["No other VM is powered off."] if is_down and not is_off else []
@@ -210,6 +211,7 @@ class PlanShown:
     next_command: str = ""
     next_note: str = ""
     approved_command: str = ""
+    again: str = ""
     """This command with the options that approve every error, if that is enough."""
     is_only_shown: bool = True
     with_all: bool = False
@@ -384,7 +386,8 @@ def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
     elif errors:
         lines += hanging(
             "NEXT",
-            f"fix the {counted(errors, 'error')} above; until then, nothing is changed",
+            f"fix the {counted(errors, 'error')} above"
+            + (f"; then {shown.again}" if shown.again else "; until then, nothing is changed"),
             width,
             indent=0,
             label_width=6,

@@ -413,7 +413,8 @@ def render_upkeep(
     apart = [Text(""), *findings] if findings else []
     ending = _left(drained, width) if drained is not None else []
     if report is None:
-        return [Text(f"Nothing to do for {plan.name}: already in the requested state."), *apart, *ending]
+        why = "see FINDINGS" if plan.diagnostics else "already in the requested state"
+        return [Text(f"Nothing to do for {plan.name}: {why}."), *apart, *ending]
     done = in_place(report.outcomes)
     lines: list[Text] = []
     for change in plan.changes:
