@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
-from shlex import quote
+from shlex import join, quote
 
 from vgpu_cfg.changes.change import Change, SetReservation
 from vgpu_cfg.changes.values import Edit, Subject
@@ -111,8 +111,7 @@ def _refuse_stranger(desired: DesiredPlan, wanted: DesiredVm, found: Vm, finding
         )
         remedy = (
             "rename or move it so that the plan can create its VM. If it is the plan's VM restored from a "
-            f"backup, set {MARK_PLAN_KEY} in its extraConfig to {desired.name} only; `apply` then takes "
-            "ownership"
+            f"backup: {_marked(found, f'{MARK_PLAN_KEY}={desired.name}')}; `apply` then takes ownership"
         )
         findings.refuse_vm(Code.MARK_DISAGREES, wanted, message, remedy)
         return
@@ -178,13 +177,13 @@ def _refuse_unclear(
     elif len(found) > 1:
         message = f"several VMs have this name's owner mark: {listed(vm.called or vm.name for vm in found)}"
     remedy = (
-        f"rename or move it back to {wanted.name} in {folder.inventory_path or folder.name}, or remove "
-        f"{MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig to stop managing it"
+        f"rename or move it back to {wanted.name} in {folder.inventory_path or folder.name}, or remove its "
+        f"mark to stop managing it: {unmarked(first)}"
     )
     if len(found) > 1:
-        remedy = f"remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from the extraConfig of all but one"
+        remedy = f"remove the mark of all but one, for example {unmarked(found[-1])}"
     elif first.is_template:
-        remedy = f"convert it back to a VM, or remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig"
+        remedy = f"convert it back to a VM, or remove its mark: {unmarked(first)}"
     findings.refuse_vm(Code.MARK_DISAGREES, wanted, message, remedy)
 
 
@@ -224,8 +223,18 @@ def _assess_rest(
             )
             if vm.is_copy:
                 message += f": the mark was written for instance UUID {mark.instance_uuid}, so this is a copy"
-            remedy = f"if it is a clone, remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig"
+            remedy = f"if it is a clone, remove its mark: {unmarked(vm)}"
             findings.add(Code.MARK_COPIED, subject, message, remedy)
+
+
+def unmarked(vm: Vm) -> str:
+    """Return the command that removes a VM's owner mark."""
+    return _marked(vm, f"{MARK_PLAN_KEY}=", f"{MARK_VM_KEY}=")
+
+
+def _marked(vm: Vm, *pairs: str) -> str:
+    options = (word for pair in pairs for word in ("-e", pair))
+    return f"`{join(('govc', 'vm.change', '-vm', vm.inventory_path or vm.name, *options))}`"
 
 
 def refuse_to_delete(vm: Vm, findings: Findings, delete: Collection[str]) -> None:

@@ -18,7 +18,7 @@ from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.choices import Approval
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, PowerState, VirtualDisk, Vm
+from vgpu_cfg.model.observed.vm import PowerState, VirtualDisk, Vm
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.devices import (
     Layout,
@@ -40,6 +40,7 @@ from vgpu_cfg.planning.estate.ownership import (
     named_in,
     others_moids,
     refuse_to_delete,
+    unmarked,
 )
 from vgpu_cfg.planning.estate.protection import (
     Protection,
@@ -270,7 +271,7 @@ def _tell_other_name(vm: Vm, findings: Findings) -> None:
     """Report the known name of a VM to be deleted, if it is not the plan file's."""
     if vm.called:
         message = f"its name in vCenter is {vm.called}, and it has the plan's owner mark"
-        remedy = f"to keep it, first remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig"
+        remedy = f"to keep it, first remove its mark: {unmarked(vm)}"
         findings.add(Code.RENAMED, Subject(kind="vm", name=vm.name, moid=vm.moid), message, remedy)
 
 

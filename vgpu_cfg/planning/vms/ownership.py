@@ -26,7 +26,7 @@ from vgpu_cfg.model.wording import as_counted, gib, listed
 from vgpu_cfg.planning.estate.devices import all_devices, as_imported_disks, disk_text
 from vgpu_cfg.planning.estate.down_hosts import GIVEN_UP, TAKEN_IN, bring_all_back, can_go
 from vgpu_cfg.planning.estate.named import how_to_select, meant_at
-from vgpu_cfg.planning.estate.ownership import as_imported, give_back, marked_moids, own_vms
+from vgpu_cfg.planning.estate.ownership import as_imported, give_back, marked_moids, own_vms, unmarked
 from vgpu_cfg.planning.estate.protection import PLAN_FILE, Protection
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
@@ -155,8 +155,8 @@ def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[
             f"it is a copy: its owner mark was written for the VM with instance UUID {mark.instance_uuid}"
         )
         remedy = (
-            f"make sure that {mark.plan}/{mark.vm} does not belong to another plan; then remove "
-            f"{MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig and import it"
+            f"make sure that {mark.plan}/{mark.vm} does not belong to another plan; then remove its mark, "
+            f"{unmarked(found)}, and import it"
         )
         yield message, remedy
     elif mark is not None and not mark.is_named(desired.identity):
@@ -165,8 +165,8 @@ def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[
             f"it has the owner mark {mark.plan}/{mark.vm}{with_id}, written by {mark.made_by or 'unknown'}"
         )
         remedy = (
-            f"release it from the other plan: run `vgpu-cfg forget` with {mark.plan}'s plan file and --only "
-            f"{quote(found.name)}"
+            f"release it with {mark.plan}'s plan file: `vgpu-cfg forget {quote(mark.plan)}.yaml "
+            f"--only={quote(found.name)}`; if that file is lost: {unmarked(found)}"
         )
         yield message, remedy
     elif mark is not None:
