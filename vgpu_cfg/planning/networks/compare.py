@@ -101,12 +101,9 @@ def _switches(desired: DesiredPlan, observed: Inventory, findings: Findings) -> 
             for one in desired.networks
         )
         if found is None and not may_make:
-            known = [one.name for one in observed.facts.switches]
-            remedy = did_you_mean(line.switch, known, noun="switches")
+            remedy = _other_switch(line, observed)
             message = f"the distributed switch {line.switch!r} does not exist and is not created by the plan"
-            findings.add(
-                Code.SWITCH_NOT_FOUND, Subject(kind="network", name=line.name), message, remedy or _MAKE_IT
-            )
+            findings.add(Code.SWITCH_NOT_FOUND, Subject(kind="network", name=line.name), message, remedy)
             continue
         name = found.name if found is not None else line.switch
         switch = switches.setdefault(name.casefold(), _Switch(name, found))
@@ -117,6 +114,18 @@ def _switches(desired: DesiredPlan, observed: Inventory, findings: Findings) -> 
         if any(rule.switch == one.name for entry in desired.hosts for rule in entry.nics):
             switches.setdefault(one.name.casefold(), _Switch(one.name, one))
     return switches
+
+
+def _other_switch(line: DesiredNetwork, observed: Inventory) -> str:
+    """Say which switch to state for a network: the one that it is on, or else one that there is."""
+    found = find_named(line.name, observed.networks)
+    uuids = {one.switch_uuid for one in found if one.switch_uuid is not None}
+    if on := [one.name for one in observed.facts.switches if one.uuid in uuids]:
+        return f"set `switch: {on[0]}`, which has this port group, or choose another network name"
+    if found:
+        return f"remove `switch` and `vlan`: {line.name} is on a standard switch; set its VLAN there"
+    known = [one.name for one in observed.facts.switches]
+    return did_you_mean(line.switch or "", known, noun="switches") or _MAKE_IT
 
 
 _MAKE_IT = "set `switch: {name: …, make: true}`, or create it manually"
@@ -288,8 +297,7 @@ def _portgroup(
     found = [one for one in same_name if _is_on(one, switch)]
     if not found and same_name:
         message = f"{line.name} exists but is not a port group on {switch.name}"
-        remedy = "rename the network in the plan file, or specify the switch it is on"
-        findings.add(Code.NETWORK_KIND, subject, message, remedy)
+        findings.add(Code.NETWORK_KIND, subject, message, _other_switch(line, observed))
         return None
     spec = SetPortgroup(
         switch_name=switch.name,

@@ -78,8 +78,10 @@ def _networks(situation: Situation) -> Iterator[Candidate]:
             if name not in known:
                 path = f"{folder}/{name}" if first is not None else ""
                 made = Network(moid=f"network-new-{name}", name=name, inventory_path=path)
-                command = f"govc host.portgroup.add -vswitch vSwitch0 {quote(name)}"
-                yield act(f"create the port group {name} on the hosts", with_network(made, hosts), command)
+                words = f"-vswitch vSwitch0 {quote(name)}"
+                lines = [f"govc host.portgroup.add -host {host.name} {words}" for host in hosts]
+                says = f"create the port group {name} on the hosts"
+                yield act(says, with_network(made, hosts), lines[0], then=lines[1:])
     for vm in situation.lines(Code.NETWORK_NOT_ON_HOST):
         for nic in vm.nics:
             network = situation.site.network_of(vm, nic.network) if nic.network else None
