@@ -196,7 +196,8 @@ def test_a_saved_plan_is_refused_where_the_plan_has_another_id_by_now(
     before = vgpu_cfg.look(ESTATE)
     ran = vgpu_cfg("apply", "--yes", "plan.json")
     assert ran.code == 4
-    assert f"the plan now has the ID {plan_id(9)}" in ran.told
+    assert "the plan was saved before its plan file was first applied" in ran.told
+    assert "save it again with `vgpu-cfg plan depts.yaml -o plan.json`" in ran.told
     assert vgpu_cfg.look(ESTATE) == before
 
 

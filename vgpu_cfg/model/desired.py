@@ -297,6 +297,7 @@ class DesiredPlan(Frozen):
     id: "" if the plan has none yet.
     id_file: the path of the file that the ID is written to at the first apply, seen from the plan file or
         the saved plan, "" if it is kept already.
+    file: the path from a saved plan to its plan file; "" if the plan is not saved.
     vcenter: a context's name, an address or `lab:…`.
     contexts, quotas: the contexts of its vCenter that protect something, and the shares that it must keep
         to. They come from the settings and options of the current user, anew each time, never from a plan.
@@ -312,6 +313,7 @@ class DesiredPlan(Frozen):
     name: str
     id: str = ""
     id_file: str = ""
+    file: str = Field(default="", exclude_if=_is_nothing)
     vcenter: str
     datacenter: str | None = None
     protect: ProtectEntry = ProtectEntry()

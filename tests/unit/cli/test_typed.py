@@ -66,7 +66,7 @@ def test_a_command_is_completed(command: str, whole: str) -> None:
     [
         ("", "", "vgpu-cfg plan PLAN", "vgpu-cfg plan PLAN"),
         ("", "", "vgpu-cfg status", "vgpu-cfg status"),
-        ("p.json", "", "vgpu-cfg plan", "vgpu-cfg plan PLAN"),
+        ("p.json", "", "vgpu-cfg plan", "vgpu-cfg plan PLAN -o p.json"),
         ("p.json", "", "vgpu-cfg apply", "vgpu-cfg apply p.json"),
         ("p.yaml", "r.json", "vgpu-cfg plan", "vgpu-cfg plan p.yaml --from=r.json"),
         ("p.yaml", "r.json", "vgpu-cfg inventory --hours", "vgpu-cfg inventory --hours"),

@@ -71,7 +71,7 @@ def history(
     from vgpu_cfg.cli.output import show_history
 
     age = None if since is None else age_of(since)
-    is_file = plan is not None and (Path(plan).is_file() or Path(plan).suffix in (".yaml", ".yml", ".json"))
+    is_file = plan is not None and _is_file(plan)
     request = read_request(Path(plan or ""), variables, variable_files) if is_file else None
     most = None if run is not None else limit or 20
     found = look_back(connection, request, plan=plan or "", age=age, most=most)
@@ -83,6 +83,10 @@ def history(
         show_history.one_run(chosen, output, server=found.server, notes=found.notes, with_all=verbose)
     if found.failure is not None:
         raise found.failure
+
+
+def _is_file(word: str) -> bool:
+    return Path(word).is_file() or Path(word).suffix in (".yaml", ".yml", ".json")
 
 
 def _chosen(found: History, start: str) -> PastRun:
@@ -102,10 +106,13 @@ def _chosen(found: History, start: str) -> PastRun:
 
 
 @connected()
+@planned
 def unlock(
     run: Annotated[
         str | None,
-        typer.Argument(metavar="RUN", help="The run whose locks to remove; omit it to list all locks."),
+        typer.Argument(
+            metavar="RUN", help="The run whose locks to remove; a plan file, or nothing, lists all locks."
+        ),
     ] = None,
     *,
     force: Annotated[
@@ -119,11 +126,15 @@ def unlock(
     yes: YesOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
 ) -> None:
     """Remove locks left by an interrupted run; without a run, list all locks."""
     from vgpu_cfg.cli.flows import freeze_flow
+    from vgpu_cfg.cli.flows.preparing.request import read_request
 
-    if run is None:
-        freeze_flow.list_locks(connection, output)
+    if run is None or _is_file(run):
+        request = None if run is None else read_request(Path(run), variables, variable_files)
+        freeze_flow.list_locks(connection, output, request)
     else:
         freeze_flow.unlock(connection, run, output, force=force, yes=yes, dry_run=dry_run)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.flow import server_of
 from vgpu_cfg.cli.flows.running.run_flow import ask
 from vgpu_cfg.cli.options.running import refuse_unstated
 from vgpu_cfg.cli.options.shared import OutputFormat
@@ -27,13 +28,14 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
+    from vgpu_cfg.cli.flows.preparing.request import PlanRequest
     from vgpu_cfg.model.locks import Locks
     from vgpu_cfg.ports import LockKeeper
 
 
-def list_locks(flags: ConnectionFlags, output: OutputFormat) -> None:
-    """Show the owners of locks; nothing is changed."""
-    connection = resolve_connection(flags)
+def list_locks(flags: ConnectionFlags, output: OutputFormat, request: PlanRequest | None) -> None:
+    """Show the owners of locks, at a plan's vCenter if there is one; nothing is changed."""
+    connection = server_of(flags, request.desired if request is not None else None)
     with compose.connect_reader(connection) as reader:
         found = reader.read_locks()
     if found is not None:

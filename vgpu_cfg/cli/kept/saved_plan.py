@@ -109,7 +109,7 @@ def _refuse_more_disturbed(reviewed: Plan, plan: Plan) -> None:
         raise StalePlan(
             f"the reviewed plan {reviewed.digest} does not include the disruption of {fold_names(new)}",
             subject=plan.target.address,
-            remedy="run `vgpu-cfg plan` again, then review and apply the new plan",
+            remedy="save it again with `vgpu-cfg plan PLAN`, then review and apply it",
         )
 
 
@@ -187,10 +187,10 @@ def check_reviewed(reviewed: Plan | None, plan: Plan) -> str:
             f"the reviewed plan {reviewed.digest} was created without access to the hosts' shells, which "
             f"are now open: {detail}",
             subject=plan.target.address,
-            remedy="create, review and apply a plan with `vgpu-cfg plan PLAN --open-shell -o plan.json`",
+            remedy="save it again with `vgpu-cfg plan PLAN --open-shell`, then review and apply it",
         )
     raise StalePlan(
         f"the reviewed plan {reviewed.digest} is out of date: {detail}",
         subject=plan.target.address,
-        remedy="run `vgpu-cfg plan` again, then review and apply the new plan",
+        remedy="save it again with `vgpu-cfg plan PLAN`, then review and apply it",
     )

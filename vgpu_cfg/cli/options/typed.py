@@ -41,6 +41,8 @@ class _Said(threading.local):
     """The words of the running command that a next one must repeat; each thread has a plan of its own."""
 
     plan: str = ""
+    file: str = ""
+    """The plan file; of a reviewed plan the one that it was made from."""
     server: tuple[str, ...] = ()
     """The option that names the plan file's vCenter to a command without the plan file."""
 
@@ -56,12 +58,18 @@ def begin(words: Sequence[str], recording: Path | None) -> None:
     """Begin a command with these connection options, or on a recording."""
     _WORDS[:] = words
     _RECORDING[:] = [f"--from={recording}"] if recording is not None else []
-    _SAID.plan, _SAID.server = "", ()
+    _SAID.plan, _SAID.file, _SAID.server = "", "", ()
 
 
-def of_plan(path: Path) -> None:
-    """Note the plan file of the command."""
+def of_plan(path: Path, file: Path | None = None) -> None:
+    """Note the plan file of the command, or its reviewed plan with the plan file."""
     _SAID.plan = str(path)
+    _SAID.file = str(file) if file is not None else "PLAN" if path.suffix == ".json" else str(path)
+
+
+def saved_again() -> str:
+    """Return the command that saves the reviewed plan of this command again, empty if it has none."""
+    return completed_command("vgpu-cfg plan PLAN") if _SAID.plan.endswith(".json") else ""
 
 
 def at_server(*words: str) -> None:
@@ -84,11 +92,14 @@ def completed_command(command: str) -> str:
         return command
     if verb in _OF_A_PLAN:
         names_a_plan = any(word.endswith((".yaml", ".yml", ".json")) or word == "PLAN" for word in rest)
-        # A reviewed plan is for `apply` alone, and does not tell from which file it was made.
-        plan = "PLAN" if _SAID.plan.endswith(".json") and verb != "apply" else _SAID.plan
+        # A reviewed plan is for `apply` alone; it is made again from its plan file.
+        is_again = _SAID.plan.endswith(".json") and verb != "apply"
+        plan = _SAID.file if is_again else _SAID.plan
         if plan:
+            again = ["-o", _SAID.plan] if is_again and verb == "plan" and "-o" not in rest else []
+            again = again if "PLAN" in rest or not names_a_plan else []
             rest = [plan if word == "PLAN" else word for word in rest]
-            rest = rest if names_a_plan else [plan, *rest]
+            rest = [*(rest if names_a_plan else [plan, *rest]), *again]
         more = (*_WORDS,)
     else:
         more = (*_SAID.server, *_WORDS) if verb in _OF_A_SERVER else ()

@@ -103,6 +103,7 @@ def plan(
     shown = PlanShown(
         next_command=command or typed.in_earnest(),
         approved_command=typed.approved(made),
+        again=typed.saved_again(),
         is_only_shown=is_only_shown,
         with_all=verbose,
         occasion=occasion,

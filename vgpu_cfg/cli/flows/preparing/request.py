@@ -19,7 +19,7 @@ import typer
 
 from vgpu_cfg.cli.options import typed
 from vgpu_cfg.cli.output import show
-from vgpu_cfg.errors import DocumentError, DocumentFault, UnsafePlan
+from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan, UnsafePlan
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Plan
@@ -85,6 +85,9 @@ def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Pa
         from vgpu_cfg.plan_loading.side_files import read_all_verdicts
 
         reviewed, content = load_plan_json(path)
+        file = Path(os.path.normpath(path.parent / reviewed.desired.file))
+        typed.of_plan(path, file if file.is_file() else None)
+        _refuse_other_id(reviewed.desired, path)
         verdicts = read_all_verdicts(path.parent) or reviewed.desired.verdicts
         desired = reviewed.desired.model_copy(update={"verdicts": verdicts})
         return PlanRequest(desired, path.parent, reviewed, path, content=content)
@@ -93,6 +96,19 @@ def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Pa
 
     loaded = load_plan(path, variables=variables, variable_files=variable_files)
     return PlanRequest(loaded.desired, id_file_of(path).parent, None, path, variables, variable_files)
+
+
+def _refuse_other_id(desired: DesiredPlan, path: Path) -> None:
+    """Raise StalePlan if a plan was saved with a new ID, and its plan file has another one since."""
+    from vgpu_cfg.plan_loading.side_files import read_id_file
+
+    file = _id_file(desired, path.parent)
+    if file is not None and read_id_file(file) not in ("", desired.id):
+        raise StalePlan(
+            "the plan was saved before its plan file was first applied, so it has another ID",
+            subject=str(path),
+            remedy="save it again with `vgpu-cfg plan PLAN`, then review and apply it",
+        )
 
 
 def refuse_unknown_profiles(desired: DesiredPlan) -> None:
@@ -129,7 +145,8 @@ def proposed(request: PlanRequest, out: Path) -> PlanRequest:
     Applying that plan comes to the same id, and finds from there where it is kept, and the encrypted files of
     its secrets.
     """
-    desired = with_id(request.desired)
+    file = os.path.relpath(request.path.resolve(), out.parent.resolve())
+    desired = with_id(request.desired).model_copy(update={"file": file})
     way = Path(os.path.relpath(request.folder.resolve(), out.parent.resolve())).as_posix()
     secrets = {name: one.seen_from(way) for name, one in desired.secrets.items()}
     desired = desired.model_copy(update={"secrets": secrets})
@@ -147,16 +164,22 @@ def keep_id(desired: DesiredPlan, folder: Path) -> None:
     """
     from vgpu_cfg.plan_loading.side_files import write_id_file
 
-    if not desired.id_file:
+    path = _id_file(desired, folder)
+    if path is None:
         return
-    path = folder / desired.id_file
-    if not path.with_suffix("").exists():
-        # The saved plan has gone on without its plan file, as from one job of CI to the next.
-        path = folder / path.name
     is_new = not path.exists()
     write_id_file(path, desired.id)
     if is_new:
         show.say(f"{path}: the plan's new ID; keep it next to {path.stem}, and commit both")
+
+
+def _id_file(desired: DesiredPlan, folder: Path) -> Path | None:
+    """Return the place of a new ID, None if the plan has kept one."""
+    if not desired.id_file:
+        return None
+    path = folder / desired.id_file
+    # A saved plan may have gone on without its plan file, as from one job of CI to the next.
+    return path if path.with_suffix("").exists() else folder / path.name
 
 
 def sign_plan(path: Path, key: Path) -> Path:
