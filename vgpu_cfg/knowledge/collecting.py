@@ -46,14 +46,14 @@ _BY_PROGRAM = (
     (
         r"\bNCCL\b|\bnccl\w*Error",
         "a line of NCCL",
-        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV on all workers: the first WARN line by time",
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV on all workers: the earliest WARN line",
         "nvidia-smi topo -m and ibv_devinfo in each worker; NCCL_TOPO_DUMP_FILE=topo.xml",
         "dmesg -T | grep -iE 'xid|mlx5' in each guest, from the same time",
     ),
     (
         r"torch\.distributed|\bc10d\b|\bgloo\b|torchrun|elastic|horovod|\bORTE\b|\bPRTE\b|mpirun|ray\.",
         "a line from a training framework",
-        "the log of every rank, from its start: the first error by time (torchrun --tee 3 --log-dir LOGS)",
+        "the complete log of every rank: the earliest error (torchrun --tee 3 --log-dir LOGS)",
         "TORCH_DISTRIBUTED_DEBUG=DETAIL and NCCL_DEBUG=INFO; ip -brief address; getent hosts for each worker",
         "py-spy dump --pid PID on ranks that hang; dmesg -T | grep -iE 'oom|xid'",
     ),

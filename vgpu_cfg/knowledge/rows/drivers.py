@@ -128,8 +128,8 @@ DRIVER_ROWS = (
             " the driver was built for"
         ),
         source=(
-            "https://download.nvidia.com/XFree86/Linux-x86_64/455.38/README/commonproblems.html; wording from"
-            " memory, not verified"
+            "https://download.nvidia.com/XFree86/Linux-x86_64/455.38/README/commonproblems.html"
+            " (wording from memory, not verified)"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -181,7 +181,7 @@ DRIVER_ROWS = (
             "add the GPU to the VM; for a vGPU, install the vGPU guest driver (grid) from the host's branch"
         ),
         source=(
-            "NVIDIA vGPU software user guide: installing the guest driver; wording from memory, not verified"
+            "NVIDIA vGPU software user guide: installing the guest driver (wording from memory, not verified)"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -215,7 +215,7 @@ DRIVER_ROWS = (
         ),
         source=(
             "the kernel module's own messages (github.com/NVIDIA/open-gpu-kernel-modules);"
-            " https://www.dell.com/support/kbdoc/en-us/000199172; wording from memory, not verified"
+            " https://www.dell.com/support/kbdoc/en-us/000199172 (wording from memory, not verified)"
         ),
         confidence=Confidence.INFERRED,
         kernel=(r"NVRM: This PCI I/O region", r"NVRM: BAR\d is 0M @ 0x0", _LARGE_BAR),
@@ -238,8 +238,8 @@ DRIVER_ROWS = (
             " the host"
         ),
         source=(
-            "the kernel module's own messages (github.com/NVIDIA/open-gpu-kernel-modules); causes from"
-            " memory, not verified"
+            "the kernel module's own messages (github.com/NVIDIA/open-gpu-kernel-modules) (causes from"
+            " memory, not verified)"
         ),
         confidence=Confidence.INFERRED,
         kernel=(r"NVRM: .*(RmInitAdapter|rm_init_adapter) failed",),
@@ -261,7 +261,7 @@ DRIVER_ROWS = (
             "install the RDMA stack first, and then rebuild the NVIDIA driver with dkms; `vgpu-cfg`"
             " installs them in this order"
         ),
-        source="NVIDIA GPUDirect RDMA documentation: nvidia-peermem; wording from memory, not verified",
+        source="NVIDIA GPUDirect RDMA documentation: nvidia-peermem (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -283,7 +283,7 @@ DRIVER_ROWS = (
         remedy=(
             "start the container with --gpus all, create the compute instance, or specify the GPU by its UUID"
         ),
-        source="CUDA runtime API: error types; wording from memory, not verified",
+        source="CUDA runtime API: error types (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -304,7 +304,7 @@ DRIVER_ROWS = (
             ),
         ),
         remedy="use an older image, or a newer guest driver from a branch that the host supports",
-        source="CUDA runtime API: error types; wording from memory, not verified",
+        source="CUDA runtime API: error types (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -322,7 +322,7 @@ DRIVER_ROWS = (
             "reduce the batch size, stop the other process, or use a larger profile for the VM (`vgpu-cfg"
             " profiles BOARD`)"
         ),
-        source="CUDA runtime API: error types; wording from memory, not verified",
+        source="CUDA runtime API: error types (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -346,7 +346,7 @@ DRIVER_ROWS = (
             "run nvidia-smi -c DEFAULT, stop the other process, create the compute instance, or license the"
             " vGPU"
         ),
-        source="CUDA runtime API: error types; wording from memory, not verified",
+        source="CUDA runtime API: error types (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -366,8 +366,8 @@ DRIVER_ROWS = (
             "reboot the host so that the bad row is remapped; if the error recurs, have the board replaced"
         ),
         source=(
-            "CUDA runtime API: error types; https://docs.nvidia.com/deploy/xid-errors/; wording from memory,"
-            " not verified"
+            "CUDA runtime API: error types; https://docs.nvidia.com/deploy/xid-errors/ (wording from"
+            " memory, not verified)"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -381,7 +381,7 @@ DRIVER_ROWS = (
         ),
         sample="CUDA error 802: system not yet initialized",
         symptom="CUDA is waiting for the NVLink fabric of an NVSwitch server",
-        cause="the Fabric Manager is not running, or its version differs from the driver's",
+        cause="Fabric Manager is not running, or its version differs from the driver version",
         check=(
             (
                 "nvidia-smi -q: Fabric State; systemctl status nvidia-fabricmanager on the machine that runs"
@@ -389,12 +389,12 @@ DRIVER_ROWS = (
             ),
         ),
         remedy=(
-            "start the Fabric Manager that matches the driver version, then restart the programs that use the"
-            " GPUs"
+            "start the Fabric Manager version that matches the driver, and then restart the programs"
+            " that use the GPUs"
         ),
         source=(
-            "NVIDIA Fabric Manager user guide; CUDA runtime API: error types; wording from memory, not"
-            " verified"
+            "NVIDIA Fabric Manager user guide; CUDA runtime API: error types (wording from memory, not"
+            " verified)"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -416,7 +416,7 @@ DRIVER_ROWS = (
         remedy=(
             "use an image that supports the GPU, or rebuild the program for the GPU's compute capability"
         ),
-        source="CUDA runtime API: error types; wording from memory, not verified",
+        source="CUDA runtime API: error types (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
     ),
 )

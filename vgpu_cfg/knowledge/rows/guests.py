@@ -163,7 +163,7 @@ GUEST_ROWS = (
             "nvidia-smi in the guest, outside the container: the GPU is still listed",
         ),
         remedy="specify the devices by name or with CDI, or use the cgroupfs driver",
-        source="github.com/NVIDIA/nvidia-container-toolkit: its troubleshooting page; from memory",
+        source="github.com/NVIDIA/nvidia-container-toolkit: its troubleshooting page (from memory)",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -177,7 +177,9 @@ GUEST_ROWS = (
         cause="compute instances that are created inside a guest are lost when the guest restarts",
         check=("nvidia-smi mig -lci in the guest: the existing instances",),
         remedy="create the compute instances again at each boot",
-        source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide; wording from memory, not verified",
+        source=(
+            "https://docs.nvidia.com/datacenter/tesla/mig-user-guide (wording from memory, not verified)"
+        ),
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -201,7 +203,7 @@ GUEST_ROWS = (
             "set pfctx and pfcrx to the same value, use the same trust mode everywhere, and set the"
             " switch's MTU to 9216"
         ),
-        source="NVIDIA's RoCE documents; wording from memory, not verified",
+        source="NVIDIA's RoCE documents (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -342,8 +344,8 @@ CONTAINER_ROWS = (
             " to the driver, GPUs, or MIG"
         ),
         source=(
-            "NVIDIA Container Toolkit documentation: Container Device Interface; wording from memory, not"
-            " verified"
+            "NVIDIA Container Toolkit documentation: Container Device Interface (wording from memory,"
+            " not verified)"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -358,7 +360,7 @@ CONTAINER_ROWS = (
         ),
         check=("cat /etc/docker/daemon.json: the runtimes section; docker info: the Runtimes line",),
         remedy="run nvidia-ctk runtime configure --runtime=docker, and then systemctl restart docker",
-        source="NVIDIA Container Toolkit installation guide; wording from memory, not verified",
+        source="NVIDIA Container Toolkit installation guide (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -377,7 +379,9 @@ CONTAINER_ROWS = (
         remedy=(
             "use an older image, or a newer guest driver from a branch that the host's vGPU manager supports"
         ),
-        source="NVIDIA Container Toolkit documentation: NVIDIA_REQUIRE_*; wording from memory, not verified",
+        source=(
+            "NVIDIA Container Toolkit documentation: NVIDIA_REQUIRE_* (wording from memory, not verified)"
+        ),
         confidence=Confidence.INFERRED,
         words="image too new",
     ),
@@ -403,8 +407,8 @@ CONTAINER_ROWS = (
             " for its workers"
         ),
         source=(
-            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html; wording from"
-            " memory, not verified"
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html (wording"
+            " from memory, not verified)"
         ),
         confidence=Confidence.INFERRED,
         words="bus error dataloader",

@@ -197,8 +197,9 @@ GPU_ROWS = (
         ),
         remedy="set the mode again after each host reboot, before you power on the first VM",
         source=(
-            "NVIDIA AI Enterprise 5.0 user guide and https://docs.nvidia.com/datacenter/tesla/mig-user-guide;"
-            " wording from memory, not verified"
+            "NVIDIA AI Enterprise 5.0 user guide and"
+            " https://docs.nvidia.com/datacenter/tesla/mig-user-guide (wording from memory, not"
+            " verified)"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -239,7 +240,9 @@ GPU_ROWS = (
             "power on large VMs before small ones, destroy manually created instances (nvidia-smi mig -dci,"
             " then -dgi), and see `vgpu-cfg fit`"
         ),
-        source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide; wording from memory, not verified",
+        source=(
+            "https://docs.nvidia.com/datacenter/tesla/mig-user-guide (wording from memory, not verified)"
+        ),
         confidence=Confidence.INFERRED,
         words="slices insufficient resources",
     ),
@@ -265,8 +268,8 @@ GPU_ROWS = (
             " in the cluster"
         ),
         source=(
-            "https://docs.nvidia.com/vgpu/9.0/grid-vgpu-release-notes-generic-linux-kvm (ECC since 9.0);"
-            " NVIDIA vGPU software user guide; wording from memory, not verified"
+            "https://docs.nvidia.com/vgpu/9.0/grid-vgpu-release-notes-generic-linux-kvm (ECC since"
+            " 9.0); NVIDIA vGPU software user guide (wording from memory, not verified)"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -281,7 +284,7 @@ GPU_ROWS = (
             "if the guests do not require ECC, do nothing; otherwise, run nvidia-smi -e 1 on the host and"
             " reboot it"
         ),
-        source="log in DualCoder/vgpu_unlock issue 110; cause from memory, not verified",
+        source="log in DualCoder/vgpu_unlock issue 110 (cause from memory, not verified)",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -383,7 +386,7 @@ GPU_ROWS = (
             "use NVIDIA's signed package for this ESXi version, and lower the acceptance level only if your"
             " policies allow it"
         ),
-        source="Broadcom's documents on acceptance levels; wording from memory, not verified",
+        source="Broadcom's documents on acceptance levels (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -400,7 +403,7 @@ GPU_ROWS = (
         check=("govc host.info HOST: its connection state; ping HOST; /etc/init.d/hostd status on the host",),
         remedy="wait until the host has rebooted, or reconnect it, and then run the same command again",
         source=(
-            "vSphere API reference: HostNotConnected, HostCommunication; wording from memory, not verified"
+            "vSphere API reference: HostNotConnected, HostCommunication (wording from memory, not verified)"
         ),
         confidence=Confidence.INFERRED,
         faults=frozenset({"HostNotConnected", "HostCommunication"}),
@@ -419,7 +422,7 @@ GPU_ROWS = (
             "wait for the host's task to finish, or exit (or enter) maintenance mode, and then repeat the"
             " operation"
         ),
-        source="vSphere API reference: InvalidHostState; wording from memory, not verified",
+        source="vSphere API reference: InvalidHostState (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
         faults=frozenset({"InvalidHostState"}),
         is_verbatim=True,
@@ -443,8 +446,8 @@ GPU_ROWS = (
             " that it is powered off: docs/how-to/troubleshooting.md#a-host-does-not-respond"
         ),
         source=(
-            "vSphere API reference: HostConnectionLostEvent, VmDisconnectedEvent; wording from memory, not"
-            " verified"
+            "vSphere API reference: HostConnectionLostEvent, VmDisconnectedEvent (wording from memory,"
+            " not verified)"
         ),
         confidence=Confidence.INFERRED,
         words="vCenter hears nothing from it",

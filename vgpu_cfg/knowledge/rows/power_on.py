@@ -122,7 +122,7 @@ POWER_ON_ROWS = (
         "not-a-passthrough-device",
         (r"device [0-9a-f]+:[0-9a-f]+\.[0-7] is not a passthrough device",),
         sample="Failed to start the virtual machine. Device 6:0.0 is not a passthrough device.",
-        symptom="the VM's device is not a passthrough device of the host",
+        symptom="the VM's device is not a passthrough device on the host",
         cause=(
             "passthrough is configured but not yet active for this PCI address, or hot-plug renumbered the"
             " devices (seen on HPE servers)"
@@ -276,7 +276,7 @@ POWER_ON_ROWS = (
         ),
         source=(
             "vSphere API reference: NoCompatibleHost; docs.vmware.com, vSphere 8.0:"
-            " GUID-3A657A5B-011C-4C21-B1E4-1038D828C45B; wording from memory, not verified"
+            " GUID-3A657A5B-011C-4C21-B1E4-1038D828C45B (wording from memory, not verified)"
         ),
         confidence=Confidence.INFERRED,
         faults=frozenset({"NoCompatibleHost", "NoCompatibleHostWithAccessToDevice"}),
@@ -334,8 +334,8 @@ POWER_ON_ROWS = (
             " host offers (`vgpu-cfg profiles BOARD`)"
         ),
         source=(
-            "vSphere API reference: VirtualPCIPassthroughVmiopBackingInfo, InvalidArgument; wording from"
-            " memory, not verified"
+            "vSphere API reference: VirtualPCIPassthroughVmiopBackingInfo, InvalidArgument (wording"
+            " from memory, not verified)"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -383,8 +383,8 @@ POWER_ON_ROWS = (
         ),
         remedy="specify the host (`place.hosts` in a plan file), or fix the faults that the events show",
         source=(
-            "vSphere API reference: NoCompatibleHost; NVIDIA vGPU software user guide; wording from memory,"
-            " not verified"
+            "vSphere API reference: NoCompatibleHost; NVIDIA vGPU software user guide (wording from"
+            " memory, not verified)"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -404,7 +404,9 @@ POWER_ON_ROWS = (
             ),
         ),
         remedy="add memory or hosts, or change the admission control policy; GPUs are not the cause",
-        source="vSphere API reference: InsufficientFailoverResourcesFault; wording from memory, not verified",
+        source=(
+            "vSphere API reference: InsufficientFailoverResourcesFault (wording from memory, not verified)"
+        ),
         confidence=Confidence.INFERRED,
         faults=frozenset({"InsufficientFailoverResourcesFault"}),
     ),
@@ -421,7 +423,7 @@ POWER_ON_ROWS = (
             "choose a host that the rule allows, or change the rule (`apart` and `together` in a plan file"
             " create such rules)"
         ),
-        source="vSphere API reference: VmHostAffinityRuleViolation; wording from memory, not verified",
+        source="vSphere API reference: VmHostAffinityRuleViolation (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
         faults=frozenset({"VmHostAffinityRuleViolation", "RuleViolation"}),
     ),

@@ -94,8 +94,8 @@ VM_ROWS = (
             " power on the VM"
         ),
         source=(
-            "NVIDIA AI Enterprise 5.0 user guide: setting vGPU plugin parameters; wording from memory, not"
-            " verified"
+            "NVIDIA AI Enterprise 5.0 user guide: setting vGPU plugin parameters (wording from memory,"
+            " not verified)"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -117,7 +117,7 @@ VM_ROWS = (
             "govc device.ls -vm VM: no passthrough devices other than vGPUs",
         ),
         remedy="check the host's shared GPU capabilities, and power off the VM before you take a snapshot",
-        source="vSphere API reference: SharedGpuCapabilities; wording from memory, not verified",
+        source="vSphere API reference: SharedGpuCapabilities (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -194,8 +194,8 @@ VM_ROWS = (
             " network"
         ),
         source=(
-            "docs.vmware.com, vSphere 8.0: GUID-02E3B010-476B-4E70-A407-BBE0EA250E29; wording from memory,"
-            " not verified"
+            "docs.vmware.com, vSphere 8.0: GUID-02E3B010-476B-4E70-A407-BBE0EA250E29 (wording from"
+            " memory, not verified)"
         ),
         confidence=Confidence.INFERRED,
     ),
@@ -222,7 +222,7 @@ VM_ROWS = (
             ),
         ),
         remedy="use the same VLAN, subnet, and MTU for all vMotion adapters, and then migrate the VM again",
-        source="vSphere API reference: VMotionInterfaceIssue; wording from memory, not verified",
+        source="vSphere API reference: VMotionInterfaceIssue (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
         faults=frozenset({"VMotionInterfaceIssue", "VMotionNotConfigured"}),
     ),
@@ -240,7 +240,7 @@ VM_ROWS = (
             "vgpu-cfg inventory --host HOST: the profiles that the destination offers",
         ),
         remedy="choose a host that has the missing resource, or add it to the destination host",
-        source="vSphere API reference: CannotAccessVmDevice; wording from memory, not verified",
+        source="vSphere API reference: CannotAccessVmDevice (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
         faults=frozenset({"CannotAccessVmDevice", "CannotAccessVmComponent"}),
     ),
@@ -263,7 +263,7 @@ VM_ROWS = (
             ("Cluster > Configure > VMware EVC: the cluster's EVC mode; VM > Summary: the VM's own EVC mode"),
         ),
         remedy="power off the VM before you migrate it, or enable EVC and power-cycle the VM",
-        source="vSphere API reference: CpuIncompatible; wording from memory, not verified",
+        source="vSphere API reference: CpuIncompatible (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
         faults=frozenset({"CpuIncompatible"}),
     ),
@@ -284,7 +284,7 @@ VM_ROWS = (
             "run `vgpu-cfg apply --allow-power-cycle`, which stops, changes, and starts the VM; to do"
             " this manually, shut down the guest first"
         ),
-        source="vSphere API reference: InvalidPowerState; wording from memory, not verified",
+        source="vSphere API reference: InvalidPowerState (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
         faults=frozenset({"InvalidPowerState"}),
     ),
@@ -425,7 +425,7 @@ GENERAL_ROWS = (
         ),
         check=("Cluster > Monitor > Resource Allocation > CPU: reserved CPU",),
         remedy="reduce the VM's CPU count, remove its CPU reservation, or place the VM on a different host",
-        source="vSphere API reference: InsufficientCpuResourcesFault; wording from memory, not verified",
+        source="vSphere API reference: InsufficientCpuResourcesFault (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
         faults=frozenset({"InsufficientCpuResourcesFault"}),
     ),
@@ -440,7 +440,7 @@ GENERAL_ROWS = (
         check=("govc datastore.info DATASTORE: its free space",),
         remedy="free up space, or specify a different datastore",
         source=(
-            "vSphere API reference: NoDiskSpace, InsufficientStorageSpace; wording from memory, not verified"
+            "vSphere API reference: NoDiskSpace, InsufficientStorageSpace (wording from memory, not verified)"
         ),
         confidence=Confidence.INFERRED,
         faults=frozenset({"NoDiskSpace", "InsufficientStorageSpace"}),
@@ -461,7 +461,7 @@ GENERAL_ROWS = (
             ),
         ),
         remedy="wait until the other task is complete, or stop the VM on the host where it is running",
-        source="vSphere API reference: FileLocked; wording from memory, not verified",
+        source="vSphere API reference: FileLocked (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
         faults=frozenset({"FileLocked"}),
     ),
@@ -479,7 +479,7 @@ GENERAL_ROWS = (
             "add the host to the distributed switch (or the port group to the host), or choose a"
             " different host"
         ),
-        source="vSphere API reference: CannotAccessNetwork; wording from memory, not verified",
+        source="vSphere API reference: CannotAccessNetwork (wording from memory, not verified)",
         confidence=Confidence.INFERRED,
         faults=frozenset({"CannotAccessNetwork"}),
     ),

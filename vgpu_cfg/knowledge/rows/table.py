@@ -88,7 +88,7 @@ _BY_PLACE: dict[str, tuple[FaultRow, ...]] = {
     "the guest: packages, compilers, SSH, NFS, and networks": read_rows("linux"),
     "jobs: rendezvous, MPI, Slurm, Fabric Manager, DCGM": read_rows("jobs"),
     "training and serving: PyTorch, DeepSpeed, Ray, vLLM": read_rows("frameworks"),
-    "numbers: RDMA, CUDA, VIX, and further Xids": read_rows("numbers"),
+    "numbers: RDMA, CUDA, VIX, and other Xids": read_rows("numbers"),
     "vCenter: any VM": GENERAL_ROWS,
     "vCenter: faults by type": read_rows("faults"),
 }

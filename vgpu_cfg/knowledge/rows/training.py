@@ -182,7 +182,7 @@ TRAINING_ROWS = (
             "find the worker that is not participating; if all workers wait in NCCL, run `vgpu-cfg"
             " verify` to find the pair that cannot communicate"
         ),
-        source="github.com/pytorch/pytorch: ProcessGroupNCCL; causes from memory, not verified",
+        source="github.com/pytorch/pytorch: ProcessGroupNCCL (causes from memory, not verified)",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -222,8 +222,8 @@ TRAINING_ROWS = (
             "power-cycle the VM and update the NIC's firmware; if the problem recurs, power-cycle the host"
         ),
         source=(
-            "the Linux kernel: drivers/net/ethernet/mellanox/mlx5/core/cmd.c; causes from memory, not"
-            " verified"
+            "the Linux kernel: drivers/net/ethernet/mellanox/mlx5/core/cmd.c (causes from memory, not"
+            " verified)"
         ),
         confidence=Confidence.INFERRED,
         words="NIC firmware hang",
@@ -279,7 +279,7 @@ TRAINING_ROWS = (
         remedy=(
             "check the logs of the missing ranks, and restart the job if these ranks are no longer running"
         ),
-        source="github.com/horovod/horovod: its stall inspector, from memory",
+        source="github.com/horovod/horovod: its stall inspector (from memory)",
         confidence=Confidence.INFERRED,
     ),
     FaultRow(
@@ -303,7 +303,7 @@ TRAINING_ROWS = (
         remedy=(
             "run `vgpu-cfg apply` to rewrite keys and known hosts, and `vgpu-cfg verify` to test every pair"
         ),
-        source="github.com/horovod/horovod and Open MPI's own messages, from memory",
+        source="github.com/horovod/horovod and Open MPI's own messages (from memory)",
         confidence=Confidence.INFERRED,
         words="login workers keys",
     ),

@@ -42,7 +42,7 @@ def _xid(  # noqa: PLR0913  # a row's columns
         cause=cause,
         check=(_GREP, check),
         remedy=remedy,
-        source=_SOURCE if is_seen else f"{_CATALOG}; from memory, not verified for this number",
+        source=_SOURCE if is_seen else f"{_CATALOG} (from memory, not verified for this number)",
         confidence=Confidence.SEEN if is_seen else Confidence.INFERRED,
         words=words,
         kernel=kernel,
