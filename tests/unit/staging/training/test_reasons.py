@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.unit.staging.training.sandbox import Sandbox
 
-HEAD = Path(__file__).resolve().parents[4] / "vgpu_cfg/staging/templates/head.sh.j2"
+ROOT = Path(__file__).resolve().parents[4]
+HEAD = ROOT / "vgpu_cfg/staging/templates/head.sh.j2"
+PAGE = ROOT / "docs/reference/guest-bundle.md"
+LEAST_PROBLEMS = 20
 LISTS_HELD = """\
 E: Could not get lock /var/lib/apt/lists/lock. It is held by process 812 (apt-get)
 E: Unable to lock directory /var/lib/apt/lists/
@@ -102,3 +106,17 @@ def test_a_download_says_why_it_failed(guest: Sandbox) -> None:
         1,
         ["the download of https://mirror.example/x failed: curl: (6) Could not resolve host: mirror.example"],
     )
+
+
+def test_the_page_has_the_sentences_of_problems_that_tests_cause() -> None:
+    """The page's first words of each are a script's, and a test has seen all of them."""
+    _, table = PAGE.read_text(encoding="utf-8").split('id="common-problems"')
+    rows = [line for line in table.split("\n## ")[0].splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= LEAST_PROBLEMS
+    programs = "\n".join(one.read_text(encoding="utf-8") for one in HEAD.parent.glob("*.j2"))
+    tests = "\n".join(one.read_text(encoding="utf-8") for one in Path(__file__).parents[1].rglob("*.py"))
+    for row in rows:
+        for sentence in re.findall("`([^`]+)`", row):
+            parts = [part.strip() for part in sentence.split("…") if part.strip(" :")]
+            assert parts[0].partition(":")[0] in programs, row
+            assert [part for part in parts if part not in tests] == [], row
