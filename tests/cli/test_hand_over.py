@@ -83,7 +83,7 @@ def test_a_vm_whose_address_nobody_knows_cannot_be_logged_in_to(vgpu_cfg: Comman
     ran = vgpu_cfg("hand-over", path, "--format", "ansible")
     assert (ran.code, ran.out) == (4, "")
     assert ran.err.splitlines() == [
-        "ERROR  the address of a is unknown",
+        "ERROR  a's address is unknown",
         "WHERE  vm a",
         "DO     power it on and wait for VMware Tools, or set `ip` for its NIC in the plan file",
     ]

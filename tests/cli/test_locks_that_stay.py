@@ -178,7 +178,7 @@ def test_all_that_locks_take_is_told_at_once_where_none_can_be_made(site: Site) 
     ran = site("apply", "--yes", PAIR)
     assert ran.code == 5
     assert "the account lacks Alarm.Create, Alarm.Delete, required to lock the objects" in ran.told
-    assert "WHERE the root folder of vCenter" in ran.told
+    assert "WHERE vCenter's root folder" in ran.told
     assert (site.locks, site.seen) == ([], before)
     assert site.lab.counters["HasPrivilegeOnEntities"] == asked + 1
 

@@ -158,8 +158,8 @@ def test_a_profile_that_no_board_has_is_refused_without_a_vcenter(site: CommandL
     site.write("site/d.yaml", FAULTY.replace("no-such", "grid_a100-11c"))
     alone, among = site("validate", "site/d.yaml"), site("validate", "site")
     assert alone.code == site("plan", "site/d.yaml").code == 4
-    assert "VG101 no known board has the profile grid_a100-11c" in alone.err
+    assert "VG101 no known board supports the profile grid_a100-11c" in alone.err
     assert "did you mean grid_a100-10c" in alone.err
-    assert "VG101 no known board has the profile grid_a100-11c" in among.err
+    assert "VG101 no known board supports the profile grid_a100-11c" in among.err
     site.write("site/d.yaml", FAULTY.replace("no-such", "{profile: [grid_a100-11c, grid_a100-10c]}"))
     site.done("validate", "site")

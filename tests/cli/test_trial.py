@@ -333,7 +333,7 @@ def test_ctrl_c_removes_everything_and_shows_what_was_tried(vgpu_cfg: CommandLin
     ran = vgpu_cfg(*TRIAL)
     assert ran.code == 130
     assert "holds: 5" in ran.told
-    assert "the objects of this trial are removed" in ran.told
+    assert "this trial's objects have been removed" in ran.told
     assert kept(vgpu_cfg) == before
 
 
@@ -424,7 +424,7 @@ def test_a_vm_that_lost_its_mark_is_removed_only_with_all(vgpu_cfg: CommandLine,
         clock.advance(timedelta(days=1).total_seconds())
         lab.state.touch(vm)
     kept_one = vgpu_cfg.done("trial", "--clean", "--yes", SERVER).told
-    assert "keeps it: only its name identifies it as a trial object" in kept_one
+    assert "kept: only its name identifies it as a trial object" in kept_one
     removed = as_json(vgpu_cfg.done(*CLEAN, "--output", "json"))
     assert [one["is_removed"] for one in removed["objects"]] == [True]
 
@@ -438,7 +438,7 @@ def test_clean_keeps_what_has_not_expired(vgpu_cfg: CommandLine, watch: Watch) -
     (name,) = alarms(vgpu_cfg.lab(ESTATE).state)
     told = vgpu_cfg.done("trial", "--clean", SERVER).told
     assert name in told
-    assert "keeps it: not expired" in told
+    assert "kept: not expired" in told
     clock = VirtualClock()
     lab = vgpu_cfg.lab(ESTATE, clock)
     with lab.transaction():

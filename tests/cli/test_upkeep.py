@@ -150,7 +150,7 @@ def test_a_host_is_emptied_patched_and_filled_again(vgpu_cfg: CommandLine) -> No
     assert "confirmation requires a terminal" in asked.told
     assert places(vgpu_cfg) == before
     done = vgpu_cfg.done("drain", FIRST, SERVER, "--others", "--yes", "--reason", "patch 8.0.3e")
-    assert f"{FIRST} runs no VMs and can enter maintenance mode" in done.told
+    assert f"no VMs are running on {FIRST}, so it can enter maintenance mode" in done.told
     assert set(places(vgpu_cfg).values()) == {(SECOND, True)}
     revision = vgpu_cfg.look(ESTATE).revision
     assert "Nothing to do for drain" in vgpu_cfg.done("drain", FIRST, SERVER).told

@@ -37,7 +37,7 @@ class FakeLocks:
     """A vCenter's locks and its clock. `calls` tells what was asked, `lacking` what it may not do."""
 
     server = "vc01.lab"
-    place = "the root folder of vCenter"
+    place = "vCenter's root folder"
     beat_seconds = BEAT_SECONDS
     calls: list[str] = field(default_factory=list)
     lacking: tuple[str, ...] = ()

@@ -78,7 +78,7 @@ class RedfishPower:
         if isinstance(offered, list) and _ON not in offered:
             words = ", ".join(str(one)[:40] for one in offered[:10])
             raise self._error(
-                f"its reset action offers {words}, but not {_ON}", f"{_SEE}, and power it on there"
+                f"its reset action supports {words}, but not {_ON}", f"{_SEE} and power on the server there"
             )
         target = action.get("target")
         body = json.dumps({"ResetType": _ON}).encode()
@@ -122,7 +122,7 @@ class RedfishPower:
             if self._bmc.system in ids:
                 return ids[self._bmc.system]
             raise self._error(
-                f"it has no system {self._bmc.system!r}", f"set `system` to one of: {_few(ids)}"
+                f"it has no system named {self._bmc.system!r}", f"set `system` to one of: {_few(ids)}"
             )
         if len(paths) != 1:
             what = f"{len(paths)} systems" if paths else "no system"
@@ -155,7 +155,7 @@ class RedfishPower:
     def _own(self, path: object) -> str:
         """Return a path that a BMC names. Raises BmcError for one that leads elsewhere."""
         if not isinstance(path, str) or not path.startswith("/redfish/") or ".." in path:
-            raise self._error(f"it returned {str(path)[:80]!r}, which is not a path on this BMC", _SEE)
+            raise self._error(f"it returned an invalid path: {str(path)[:80]!r}", _SEE)
         return path
 
     def _refusal(self, what: str, status: int, answer: bytes) -> BmcError:

@@ -146,7 +146,7 @@ def _contradictions(row: BoardFile, stem: str) -> list[tuple[tuple[str | int, ..
     for label in row.other_series:
         found += _fault_of_other(row.prefix, label)
     if row.nvlink and row.nvlink.p2p not in row.time_sliced:
-        found.append((("nvlink", "p2p"), f"{row.nvlink.p2p!r} is not among the time_sliced types"))
+        found.append((("nvlink", "p2p"), f"{row.nvlink.p2p!r} is not one of the time_sliced types"))
     for name in row.unproven:
         if name not in BoardFile.model_fields:
             found.append((("unproven", name), f"{name!r} is not a valid key for a board file"))

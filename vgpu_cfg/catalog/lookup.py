@@ -120,7 +120,7 @@ class Catalog:
             if close
             else "run `vgpu-cfg profiles` to list all known profiles"
         )
-        return f"no known board has the profile {listed(names)}", remedy
+        return f"no known board supports the profile {listed(names)}", remedy
 
     def suggest(self, text: str) -> list[str]:
         """Return at most three listed profile names close to a wrong one, the closest first.

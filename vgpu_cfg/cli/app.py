@@ -79,9 +79,10 @@ LISTED = (
         "Apply a plan: show it, ask for confirmation, run it, and verify the result."
     )),
     Listed("status", "plan", _LOOK,
-           "Show a plan's VMs, drift, and who changed it; without a plan, everything vgpu-cfg manages."),
+           "Show a plan's VMs, their drift, and who changed them; without a plan, everything vgpu-cfg "
+           "manages."),
     Listed("destroy", "plan", _PLAN,
-           "Delete the VMs that the plan file names and owns, and their rules."),
+           "Delete the VMs that the plan lists and owns, together with their rules."),
     Listed("import", "ownership", _PLAN,
            "Bring existing VMs under management, by name and folder; show what apply would change next."),
     Listed("forget", "ownership", _PLAN,
@@ -92,8 +93,8 @@ LISTED = (
     Listed("doctor", "doctor", _CHECK,
            "Check a vCenter's GPU hosts and GPU VMs for faults, risks and waste. Read-only."),
     Listed("trial", "doctor", _CHECK,
-           ("Test vgpu-cfg's assumptions on a vCenter with temporary objects, which it shows first and "
-           "removes.")),
+           ("Test vgpu-cfg's assumptions about a vCenter with temporary objects, "
+            "shown first and removed later.")),
     Listed("explain", "explain", _CHECK,
            "Explain a check code, an error message, or a VM's last failure, and how to fix it."),
     Listed("inventory", "estate", _LOOK,

@@ -222,7 +222,7 @@ def lab_estates() -> dict[str, str]:
 
     known = {name: about_estate(name) for name in estate_names()}
     return known | {
-        "fleet-HOSTSxGPUS[-VMSvms]": ("A fleet whose name sets the number of hosts, GPUs per host, and VMs.")
+        "fleet-HOSTSxGPUS[-VMSvms]": ("A fleet; its name sets the number of hosts, GPUs per host, and VMs.")
     }
 
 

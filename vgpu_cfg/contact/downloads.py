@@ -69,7 +69,7 @@ class Reader:
         text = b"".join(self._read(url, {}, _MOST_ANSWER)).decode("utf-8", "replace")
         versions = _VERSION.findall(text)
         if not versions:
-            raise _unusable(url, f"no release of {TOOLKIT} in the index")
+            raise _unusable(url, f"the index contains no release of {TOOLKIT}")
         return str(max(versions, key=lambda one: [int(part) for part in re.split("[.-]", one)]))
 
     def _image(self, download: Download) -> str:

@@ -27,7 +27,7 @@ def _on(bench: Bench) -> Verdicts:
         raise NotFound(
             "the template's hardware version is too old for a vGPU",
             subject=source.name,
-            remedy="specify a template with a newer one",
+            remedy="specify a template with a newer hardware version",
         )
     settings = {key: value for key, value in change.spec.settings.items() if key != _NOT_IN_CLONES}
     spec = change.spec.model_copy(update={"devices": gpus, "settings": settings})
@@ -60,7 +60,7 @@ def _on(bench: Bench) -> Verdicts:
         expected = ", ".join(bench.expected)
         yield verdict_on(policy, f"expected {expected}; got {held}", is_so=held in bench.expected)
     else:
-        yield Tried(policy, Verdict.OPEN, "only one GPU was possible")
+        yield Tried(policy, Verdict.OPEN, "only one GPU could be used")
 
 
 def _holding(bench: Bench, host_moid: str | None) -> list[str]:
@@ -74,7 +74,7 @@ def _move(bench: Bench) -> Verdicts:
     tools, there = bench.tools, bench.move_to
     vm, before = known(bench, GPU)
     if there is None or not vm.is_on:
-        raise NotFound("the VM is not running", subject=vm.name, remedy="see why it was not powered on")
+        raise NotFound("the VM is not running", subject=vm.name, remedy="check why the VM was not powered on")
     move = partial(tools.writer.relocate_vm, vm.moid, there)
     said = rejection(lambda: tools.finished(move(), f"move {vm.name}", vm.name))
     if said:

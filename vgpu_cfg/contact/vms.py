@@ -93,7 +93,7 @@ def _source(bench: Bench) -> Verdicts:
     if change.source.kind == "clone":
         (template,) = bench.tools.reader.read_vms([change.source.template.moid or ""])
         asked, has = template.detail and template.detail.hardware_version, detail.hardware_version
-        told = f"the template has {asked}, the clone {has}"
+        told = f"the template has {asked}, but the clone {has}"
         yield verdict_on("clone-keeps-hardware-version", told, is_so=asked == has)
     creator = things.creator(vm.moid)
     is_so = creator.casefold() == things.account.casefold()
@@ -106,7 +106,8 @@ def _tags(bench: Bench) -> Verdicts:
     tags = bench.tools.things.two_of_one()
     if not tags:
         yield from (
-            Tried(one, Verdict.OPEN, "no category with one tag per VM has two") for one in TAGS.beliefs
+            Tried(one, Verdict.OPEN, "no VM has two tags from a category that allows only one")
+            for one in TAGS.beliefs
         )
         return
     bench.tools.writer.set_tags(vm.moid, (), tags[:1])
@@ -126,7 +127,7 @@ def _copy(bench: Bench) -> Verdicts:
     task = begin(bench, change)
     is_told = _told_by_filter(bench, task)
     made = tools.finished(task, f"clone {source.name}", change.vm.name)
-    told = "its completion was reported" if is_told else "its completion was not reported"
+    told = "its completion was reported" if is_told else "the task's completion was not reported"
     yield verdict_on("new-filter-reports-at-the-next-wait", told, is_so=is_told)
     vm, detail = read(bench, _COPY, made.result_moid)
     missing = missing_from(vm, spec, before)
@@ -204,7 +205,11 @@ def _edit(bench: Bench) -> Verdicts:
     yield verdict_on("disk-uuid-keeps-its-value", "after an edit", is_so=uuids[0] == uuids[1])
     if after.change_version == former:
         return
-    told = "it was reported when the task ended" if is_brought else "it had to be read separately"
+    told = (
+        "the change was reported when the task ended"
+        if is_brought
+        else "the change had to be read separately"
+    )
     yield verdict_on("filter-reports-new-change-version", told, is_so=is_brought)
     spec = VmSpec(extra_config={_EDITED_KEY: "late"}, change_version=former)
     ended = tools.ended(tools.writer.reconfigure_vm(vm.moid, spec), f"reconfigure {vm.name}", vm.name)
@@ -215,7 +220,7 @@ def _edit(bench: Bench) -> Verdicts:
     renamed, its = read(bench, _COPY, vm.moid)
     marks = {one.extra_config.get(MARK_KEY) for one in (after, its)}
     is_same = renamed.instance_uuid == vm.instance_uuid and len(marks) == 1
-    seen = "after a rename: " + ("the same" if is_same else "another instance UUID or other keys")
+    seen = "after a rename: " + ("the same" if is_same else "a different instance UUID or different keys")
     yield verdict_on("identity-survives-rename-and-move", seen, is_so=is_same)
 
 
@@ -263,7 +268,9 @@ def _customized(bench: Bench) -> Verdicts:
         nics = f"cloned with {counted(len(detail.nics), 'NIC')}"
         yield verdict_on("clone-takes-customization-and-nics", nics, is_so=True)
     pending = detail.extra_config.get(PENDING_KEY, "")
-    yield verdict_on("deploy-pkg-means-pending", pending or "not set while it was off", is_so=bool(pending))
+    yield verdict_on(
+        "deploy-pkg-means-pending", pending or "not set while the VM was powered off", is_so=bool(pending)
+    )
     tools.finished(tools.writer.power_on_vm(vm.moid, host), f"power on {vm.name}", vm.name)
     seen = tools.reader.read_customization(vm.moid)
     while seen.state in ("waiting", "running") and not tools.is_late:

@@ -470,7 +470,7 @@ class _Course:
             self._give_up(running, error.message, error.remedy, error=error)
         except KeyboardInterrupt:
             self._session.locks.leave()
-            self._give_up(running, "interrupted; whether vCenter received the request is unknown")
+            self._give_up(running, "interrupted; it is unknown whether vCenter received the request")
             raise
         else:
             if isinstance(waits_for, Pause):

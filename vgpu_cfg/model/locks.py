@@ -66,7 +66,7 @@ class KeptFreeze(Frozen):
     def words(self) -> str:
         """The end, the author and the reason, in one line."""
         if self.freeze is None:
-            return f"the alarm {FREEZE_NAME!r} of {self.account} shows neither an end nor a reason"
+            return f"{self.account}'s alarm {FREEZE_NAME!r} shows neither an end nor a reason"
         found = self.freeze
         until, since = (f"{moment:%Y-%m-%d %H:%M} UTC" for moment in (found.until, found.since))
         why = ": ".join(part for part in (found.change, found.reason) if part)

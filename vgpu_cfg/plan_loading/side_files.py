@@ -44,7 +44,7 @@ def read_id_file(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "the file is not UTF-8 text"
         raise _unusable(path, 1, f"cannot read the ID file: {reason}") from error
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     found = [(number, line) for number, line in lines if line and not line.startswith("#")]

@@ -311,9 +311,9 @@ def _locks(server: str, config: ConfigFile) -> LocksEntry:
     }
     if len(set(found.values())) > 1:
         raise Ambiguous(
-            f"the contexts {', '.join(found)} have different `locks`",
+            f"contexts {', '.join(found)} have different `locks` values",
             subject=str(config_file()),
-            remedy="write the same `locks` in all contexts of this server, or only in one",
+            remedy="use the same `locks` in all contexts for this server, or set it in only one",
         )
     return next(iter(found.values()), LocksEntry())
 
@@ -499,7 +499,7 @@ def servers_of_contexts(words: Sequence[str]) -> dict[str, str]:
         if not names:
             message = f"no context matches {word!r}"
             if document is None or not config.contexts:
-                remedy = "add a context for each vCenter to it"
+                remedy = "add a context for each vCenter to the file"
                 raise NotFound(message, subject=str(config_file()), remedy=remedy)
             fault = document.fault(("contexts",), message, did_you_mean(word, config.contexts))
             raise DocumentError([fault], remedy=f"available: {', '.join(config.contexts)}")

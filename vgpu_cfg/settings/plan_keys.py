@@ -141,8 +141,8 @@ def _seeds_in(path: Path) -> tuple[bytes, ...]:
             f"the plan's keys are accessible to other users: {error.strerror}",
             subject=str(path),
             remedy=(
-                "run `chmod 600` on it; if another user may have read it, run `vgpu-cfg apply --rotate "
-                "keys` afterwards"
+                "run `chmod 600` on the file; if another user may have read it, run `vgpu-cfg apply "
+                "--rotate keys` afterwards"
             ),
         ) from error
     except OSError as error:

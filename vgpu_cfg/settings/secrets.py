@@ -164,7 +164,7 @@ def _from_file(path: str, *, of_others: bool) -> str:
             raw = read_bytes(file, MOST_FILE_BYTES)
         text = raw.decode("utf-8").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "the content is not UTF-8 text"
         message = f"cannot read the secret file: {reason}"
         raise LoginFailed(message, subject=path, remedy="check the path and its permissions") from error
     return text.rstrip("\r\n")

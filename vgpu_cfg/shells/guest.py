@@ -129,10 +129,10 @@ class SshGuestShells:
 
 def _no_address(target: GuestTarget) -> GuestNotReady:
     return GuestNotReady(
-        "the address of the guest is not known yet",
+        "the guest's address is not known yet",
         subject=target.name,
-        remedy="VMware Tools in the guest reports it; or set `ip` on a NIC of the VM in the plan file, or "
-        "a HostName for the VM in the SSH configuration",
+        remedy="wait until VMware Tools reports it, set `ip` on one of the VM's NICs in the plan file, or "
+        "set HostName for the VM in the SSH configuration",
     )
 
 
@@ -208,7 +208,7 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> GuestError:
     match failure.problem:
         case SshProblem.NOT_LET_IN:
             return GuestError(
-                f"the guest rejects the login of {endpoint.user}: {failure.said}",
+                f"the guest rejected {endpoint.user}'s login: {failure.said}",
                 subject=subject,
                 remedy="check the user and the secret under `guest.login`; without one, vgpu-cfg uses the "
                 "account it creates at first boot, which requires cloud-init in the template",
@@ -225,7 +225,8 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> GuestError:
                 "the private key has a passphrase",
                 subject=subject,
                 remedy=(
-                    "use a key without one, or load it into the SSH agent and set no key under `guest.login`"
+                    "use a key without a passphrase, or load it into the SSH agent and do not set a key "
+                    "under `guest.login`"
                 ),
             )
         case SshProblem.NO_KEY:
@@ -284,13 +285,14 @@ class GuestHostKeys(paramiko.MissingHostKeyPolicy):
             raise GuestError(
                 f"the guest has not reported a host key to vCenter, but presents {shown}",
                 subject=f"{self._name} at {hostname}",
-                remedy=f"check that VMware Tools is running in it, since it reports the key; or {compare}",
+                remedy="check that VMware Tools, which reports the key, is running in the guest; or "
+                f"{compare}",
             )
         raise GuestError(
             f"the guest presents a host key that differs from the known one: {shown}",
             subject=f"{self._name} at {hostname}",
-            remedy="another machine may use this address; if the guest's host key was regenerated, "
-            f"{compare}; if it was set up with other plan keys, restore those "
+            remedy="another machine may use this address. If the guest's host key was regenerated, "
+            f"{compare}. If the guest was set up with other plan keys, restore those keys "
             "(`training.keys`)",
         )
 

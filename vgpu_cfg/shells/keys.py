@@ -34,7 +34,8 @@ class PlanKeyRing:
     def __init__(self, seed: bytes, former: Sequence[bytes] = ()) -> None:
         if len(seed) < SHORTEST_SEED:
             raise GuestError(
-                f"the seed of the plan's SSH keys has {len(seed)} bytes; at least {SHORTEST_SEED} required",
+                f"the seed for the plan's SSH keys has {len(seed)} bytes; at least {SHORTEST_SEED} are "
+                "required",
                 subject="training.keys",
                 remedy="store at least 32 random bytes, such as the output of `openssl rand -hex 32`",
             )
@@ -97,7 +98,7 @@ def _repeatable(text: str) -> str:
     at += 4 + int.from_bytes(content[at : at + 4], "big")  # the public key
     at += 4  # length of the private section
     if content[at : at + 4] != content[at + 4 : at + 8]:
-        raise AssertionError("not the format of PROTOCOL.key")
+        raise AssertionError("not in the PROTOCOL.key format")
     content[at : at + 8] = bytes(8)
     body = base64.b64encode(bytes(content)).decode()
     lines = [body[start : start + 70] for start in range(0, len(body), 70)]

@@ -176,7 +176,7 @@ def test_a_login_that_guest_operations_cannot_use(place: Place, login: LoginEntr
 
 def test_a_wrong_password_is_the_guests_and_not_vcenters(place: Place) -> None:
     place.secrets["ADMIN"] = "battery staple"
-    with pytest.raises(GuestError, match="rejects the password of admin") as caught:
+    with pytest.raises(GuestError, match="rejected admin's password") as caught:
         place.connect()
     assert not isinstance(caught.value, GuestNotReady)
     assert "battery" not in f"{caught.value.message} {caught.value.subject} {caught.value.remedy}"

@@ -263,7 +263,7 @@ def test_a_broken_file_is_told_with_its_place(tmp_path: Path) -> None:
         ("  20c: {", "  20q: {", "is not a time_sliced C type"),
         ("  20c: {", "  twenty: {", "is not a valid vGPU name"),
         ("    4-20c:  {", "    20c:  {", "is not a mig C type"),
-        ("{p2p: 40c,", "{p2p: 41c,", "not among the time_sliced types"),
+        ("{p2p: 40c,", "{p2p: 41c,", "not one of the time_sliced types"),
         ("  aliases: whether", "  alibis: whether", "'alibis' is not a valid key for a board file"),
         ("starts: [0, 4]", "starts: [0, 5]", "4 memory slices starting at 5 exceed the GPU's 8"),
         ("starts: [0, 4]", "starts: []", "must not be empty"),

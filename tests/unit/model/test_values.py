@@ -323,7 +323,7 @@ def test_a_freeze_reads_back() -> None:
         "until 2026-11-30 12:00 UTC by anna on m (admin), since 2026-11-30 10:00 UTC: CHG1: audit"
     )
     edited = kept.model_copy(update={"freeze": None})
-    assert edited.words == "the alarm 'vgpu-cfg freeze' of admin shows neither an end nor a reason"
+    assert edited.words == "admin's alarm 'vgpu-cfg freeze' shows neither an end nor a reason"
     assert [one.is_on(NOON) for one in (kept, edited)] == [False, True]
     locks = Locks(now=NOON - timedelta(seconds=1), freezes=(kept,))
     assert [locks.freeze, locks.model_copy(update={"now": NOON}).freeze] == [kept, None]

@@ -337,7 +337,7 @@ def test_a_drain_that_is_not_done_goes_on_by_the_same_command() -> None:
     observed = estate(2, {"a": small("esx-01", **OWN)})
     seen = Drained.of(observed.hosts[0], observed, "vgpu-cfg uncordon host:esx-01")
     told = [line.plain for line in render_upkeep(drain(observed), None, 80, drained=seen)]
-    assert "esx-01 still runs a; to continue, rerun the command with the same options" in told
+    assert "esx-01 is still running a; to continue, rerun the command with the same options" in told
 
 
 @pytest.mark.parametrize(("where", "is_moving"), [("esx-02", True), ("esx-02", False), ("esx-01", True)])

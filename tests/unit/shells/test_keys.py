@@ -62,6 +62,6 @@ def test_a_guest_with_a_host_key_of_its_own_keeps_it(known: str) -> None:
 
 
 def test_a_short_seed_is_refused() -> None:
-    with pytest.raises(GuestError, match="has 31 bytes; at least 32 required") as caught:
+    with pytest.raises(GuestError, match="has 31 bytes; at least 32 are required") as caught:
         PlanKeyRing(SEED[:31])
     assert (caught.value.subject, "openssl rand" in caught.value.remedy) == ("training.keys", True)

@@ -297,8 +297,8 @@ def test_who_is_not_made_yet_is_marked_as_such(name: str) -> None:
     to_come = host(2, exists=False), host(3, exists=False, key_file="")
     hosts = HostList(plan="p", workers=(host(1), *to_come))
     for text in written(name, hosts, key_file="/k").files.values():
-        assert "# hvd-02 does not exist yet: 192.0.2.2 will not respond before apply.\n" in text
-        assert "# hvd-03 does not exist yet: 192.0.2.3 will not respond before apply.\n" in text
+        assert "# hvd-02 does not exist yet: 192.0.2.2 will not respond until `apply` has run.\n" in text
+        assert "# hvd-03 does not exist yet: 192.0.2.3 will not respond until `apply` has run.\n" in text
         assert "hvd-01 is not" not in text
 
 
@@ -580,7 +580,7 @@ def test_a_fleets_name_is_one_that_dstack_takes(plan: str) -> None:
 @pytest.mark.parametrize("name", ["ansible", "skypilot", "dstack"])
 def test_who_logs_in_from_outside_needs_an_address(name: str) -> None:
     hosts = HostList(plan="p", workers=(host(1), host(2, address="")))
-    with pytest.raises(DoesNotFit, match="the address of hvd-02 is unknown"):
+    with pytest.raises(DoesNotFit, match="hvd-02's address is unknown"):
         written(name, hosts, key_file="/k")
 
 
@@ -588,7 +588,7 @@ def test_who_logs_in_from_outside_needs_an_address(name: str) -> None:
 def test_nobody_cannot_be_handed_over_nor_somebody_without_a_name(name: str) -> None:
     with pytest.raises(DoesNotFit, match="no VM with GPUs"):
         written(name, HostList(plan="p", workers=()))
-    with pytest.raises(DoesNotFit, match=r"the name of _\._ cannot be used as a host name"):
+    with pytest.raises(DoesNotFit, match=r"the name _\._ cannot be used as a host name"):
         written(name, HostList(plan="p", workers=(host(1, vm="_._", host_name=""),)))
 
 

@@ -94,7 +94,7 @@ def test_a_driver_that_tells_dcb_nothing_is_no_pass(scene: Scene) -> None:
     scene.answer("timeout", "20", "dcb", "-j", "pfc", "show", "dev", "ens192", by=failing("", 124))
     found = roce(scene)
     assert found.code == VerifyCode.ROCE_UNKNOWN.value
-    assert found.observed == "trust and PFC of ens192: its driver does not support dcb"
+    assert found.observed == "trust and PFC on ens192: its driver does not support dcb"
 
 
 def test_ecn_that_is_off_in_the_driver_fails() -> None:

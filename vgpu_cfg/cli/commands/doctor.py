@@ -64,7 +64,8 @@ def doctor(
         typer.Option(
             "--save",
             metavar="FILE|FOLDER",
-            help="Save which of vgpu-cfg's assumptions hold here, next to the plans that will use the file.",
+            help="Save which of vgpu-cfg's assumptions are true here. Keep the file next to the plans "
+            "that will use it.",
             show_default=False,
         ),
     ] = None,
@@ -82,8 +83,8 @@ def doctor(
         typer.Option(
             "--bundle",
             metavar="GPU",
-            help="Instead, collect one GPU's serial, nvidia-smi, Xids, host and BMC logs, and history for an "
-            "RMA: gpu:HOST/PCI.",
+            help="Collect one GPU's serial number, nvidia-smi output, Xids, host and BMC logs, and "
+            "history for an RMA instead: gpu:HOST/PCI.",
             show_default=False,
         ),
     ] = None,
@@ -92,8 +93,8 @@ def doctor(
         typer.Option(
             "--plan",
             metavar="PLAN",
-            help="With --bundle: the plan file whose `access` logs in to the host and its BMC, and whose "
-            "downloads are listed.",
+            help="With --bundle: the plan file that provides `access` to the host and its BMC, and the "
+            "list of downloads.",
             show_default=False,
         ),
     ] = None,
@@ -106,7 +107,7 @@ def doctor(
     scrub: Annotated[
         bool,
         typer.Option(
-            "--scrub", help="With --bundle: replace names and addresses of the site; serials are kept."
+            "--scrub", help="With --bundle: replace the site's names and addresses; keep serial numbers."
         ),
     ] = False,
     verbose: Annotated[
@@ -239,7 +240,7 @@ def trial(
         typer.Option(
             "--plan",
             metavar="PLAN",
-            help="The plan file whose `access` logs in to hosts, for the step shell.",
+            help="For the shell step: the plan file that provides `access` to the hosts.",
             show_default=False,
         ),
     ] = None,
@@ -248,7 +249,7 @@ def trial(
         typer.Option(
             "--save",
             metavar="FILE|FOLDER",
-            help="Save which assumptions hold here, as `doctor --save` does.",
+            help="Save which assumptions are true here, like `doctor --save`.",
             show_default=False,
         ),
     ] = None,
@@ -269,7 +270,7 @@ def trial(
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
 ) -> None:
-    """Test vgpu-cfg's assumptions on a vCenter with temporary objects, which it shows first and removes."""
+    """Test vgpu-cfg's assumptions about a vCenter with temporary objects, shown first and removed later."""
     from vgpu_cfg.cli.flows import trial_flow
 
     if all_ and not clean:

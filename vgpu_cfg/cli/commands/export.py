@@ -82,8 +82,8 @@ def export(
         bool,
         typer.Option(
             "--init",
-            help="Write a first plan file instead, with a template and a free vGPU of this vCenter; "
-            "and a config file, if there is none.",
+            help="Instead, write a first plan file with a template and a free vGPU from this vCenter, and "
+            "a config file if none exists.",
         ),
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,

@@ -326,7 +326,7 @@ def size(
         str | None,
         typer.Option(
             "--framebuffer",
-            help="Instead of --parameters: the framebuffer each worker needs (40GiB).",
+            help="Instead of --parameters: the framebuffer each worker requires (40GiB).",
             show_default=False,
         ),
     ] = None,

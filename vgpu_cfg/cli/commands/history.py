@@ -50,7 +50,9 @@ def history(
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", min=1, help="Show this many runs, newest first; by default 20 if they fit a screen."
+            "--limit",
+            min=1,
+            help="Show this many runs, newest first; by default 20, if they fit on the screen.",
         ),
     ] = None,
     run: Annotated[
@@ -119,7 +121,10 @@ def unlock(
         bool,
         typer.Option(
             "--force",
-            help=("Remove the locks of a run even if it was active recently; only use this if it has ended."),
+            help=(
+                "Remove the locks of a run even if it was active recently; use this only if the run has "
+                "ended."
+            ),
         ),
     ] = False,
     dry_run: DryRunOption = False,

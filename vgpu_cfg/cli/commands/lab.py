@@ -103,10 +103,12 @@ def hand(
 def restart(
     estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")],
     *,
-    away: Annotated[float, typer.Option(min=0, help="Number of lab seconds of vCenter downtime.")] = 60.0,
+    away: Annotated[
+        float, typer.Option(min=0, help="Duration of the vCenter downtime, in lab seconds.")
+    ] = 60.0,
     starting: Annotated[
         float,
-        typer.Option(min=0, help="How many more seconds vCenter returns HTTP 503."),
+        typer.Option(min=0, help="Number of additional seconds during which vCenter returns HTTP 503."),
     ] = 30.0,
     forget_tasks: Annotated[
         bool, typer.Option("--forget-tasks", help="Discard all tasks instead of resuming them.")

@@ -59,7 +59,10 @@ def metrics(
         ),
     ] = 60.0,
     days: Annotated[
-        float, typer.Option("--days", min=0.05, max=365, help="Number of days for mean GPU usage.")
+        float,
+        typer.Option(
+            "--days", min=0.05, max=365, help="Number of days over which mean GPU usage is calculated."
+        ),
     ] = 7.0,
     idle_below: Annotated[
         float,

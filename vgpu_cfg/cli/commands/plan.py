@@ -59,7 +59,9 @@ _SignOption = Annotated[
 ]
 _ExitCodeOption = Annotated[
     bool,
-    typer.Option("--exit-code", help="Exit 10 if there are differences, 9 if something is only unknown."),
+    typer.Option(
+        "--exit-code", help="Exit with 10 if there are differences, or with 9 if some values are unknown."
+    ),
 ]
 _OpenShellOption = Annotated[
     bool,
@@ -96,7 +98,8 @@ _StopOption = Annotated[
     bool,
     typer.Option(
         "--stop-on-failure",
-        help="After the first failure, start no new work; only finish hosts that are out of service.",
+        help="After the first failure, do not start new work; only finish work on hosts that are out of "
+        "service.",
         rich_help_panel="Run",
     ),
 ]
@@ -155,7 +158,7 @@ _PlansToCheck = Annotated[
 _DownloadsOption = Annotated[
     bool,
     typer.Option(
-        "--downloads", help="Also list what guests download, with address, pinned checksum, and VMs."
+        "--downloads", help="Also list the guests' downloads with their addresses, pinned checksums, and VMs."
     ),
 ]
 _PinOption = Annotated[
@@ -505,7 +508,7 @@ def status(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Show a plan's VMs, drift, and who changed it; without a plan, everything vgpu-cfg manages."""
+    """Show a plan's VMs, their drift, and who changed them; without a plan, everything vgpu-cfg manages."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.doctor_flow import look, look_at
     from vgpu_cfg.cli.flows.preparing.request import read_request
@@ -647,7 +650,7 @@ def destroy(
     variable_files: tuple[Path, ...],
     occasion: Occasion,
 ) -> None:
-    """Delete the VMs that the plan file names and owns, and their rules."""
+    """Delete the VMs that the plan lists and owns, together with their rules."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.running import apply_flow

@@ -61,7 +61,7 @@ def upgrade(
         str,
         typer.Option(
             "--window",
-            help="When hosts may be disrupted: 'Sat 06:00-14:00 Europe/Berlin'; otherwise, always.",
+            help="When hosts may be disrupted: 'Sat 06:00-14:00 Europe/Berlin'; by default, at any time.",
             show_default=False,
         ),
     ] = "",

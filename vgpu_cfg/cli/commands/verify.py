@@ -163,7 +163,7 @@ def verify(
     request = read_request(path, variables, variable_files)
     for option, is_given in {"--yes": yes, "--dry-run": dry_run}.items():
         if is_given and not template:
-            raise typer.BadParameter("requires --template; all else is read-only", param_hint=option)
+            raise typer.BadParameter("requires --template; all other checks are read-only", param_hint=option)
     if template:
         options = CommandOptions(connection, variables, variable_files)
         _show_templates(request, options, path, tuple(template), output, yes=yes, dry_run=dry_run)

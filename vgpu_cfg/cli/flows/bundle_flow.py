@@ -219,7 +219,7 @@ def _printed(shell: HostShell, words: tuple[str, ...], host: Host) -> str:
     answer = shell.run(words, timeout_seconds=120)
     if answer.status > (_NO_LINES if words[0] == "grep" else 0):
         said = " ".join((answer.stderr or answer.stdout).split())[:200]
-        raise HostShellError(f"{words[0]} ended with status {answer.status}: {said}", subject=host.name)
+        raise HostShellError(f"{words[0]} exited with status {answer.status}: {said}", subject=host.name)
     return answer.stdout
 
 

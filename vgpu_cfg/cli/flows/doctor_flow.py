@@ -118,9 +118,9 @@ def save_found(path: Path, observed: Inventory, *found_by: tuple[Iterable[Tried]
         found = merged(before, found)
     if not file.is_file() or found.model_copy(update={"vcenter": before.vcenter}) != before:
         write_whole(file, verdicts_text(found), mode=0o644)
-    show.say(f"{file}: verdicts for build {found.vcenter.build}; commit it")
+    show.say(f"{file}: verdicts for build {found.vcenter.build}; commit this file")
     if file.name != found.file_name:
-        show.say(f"rename it to {found.file_name}; plans ignore other names")
+        show.say(f"rename it to {found.file_name}; plans ignore files with other names")
     return found
 
 

@@ -137,7 +137,7 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
         raise Interrupted(
             "stopped before all assumptions were tested",
             subject=connection.server,
-            remedy="nothing to do: the objects of this trial are removed",
+            remedy="nothing to do: this trial's objects have been removed",
         ) from ended
     if ended is not None:
         raise ended
@@ -256,7 +256,7 @@ def _log_in_by(plan: Path, bench: Bench, connection: Connection) -> None:
     )
     if not bench.shells:
         raise NotFound(
-            "the plan file grants shell access to no host in this vCenter",
+            "the plan file does not grant shell access to any host in this vCenter",
             subject=str(plan),
             remedy="add `hosts` with `access`",
         )

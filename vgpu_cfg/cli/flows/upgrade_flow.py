@@ -52,7 +52,7 @@ def write_upgrade(folder: Path, found: Assessment, waves: Sequence[Wave], how: I
     others = [path for path in sorted(folder.glob("*.yaml")) if folder.is_dir()]
     if others:
         fault = DocumentFault(str(others[0]), 1, 1, "the folder already contains plan files")
-        raise DocumentError([fault], remedy="use a new folder: plan files that were applied have an ID")
+        raise DocumentError([fault], remedy="use a new folder, because applied plan files contain an ID")
     (folder / "owners").mkdir(parents=True, exist_ok=True)
     for name, content in plans.items():
         write_whole(folder / name, dump(content), mode=0o644)

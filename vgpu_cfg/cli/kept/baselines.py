@@ -73,7 +73,7 @@ def read_history(path: Path, plan: str) -> tuple[PastRun, ...]:
     """Read the last runs of a plan, the oldest first; none where there is no file. Raises DocumentError."""
     if not (path.exists() or path.is_symlink()):
         return ()
-    what = "not a line of `verify --history`"
+    what = "not a line written by `verify --history`"
     runs = (
         _read_as(RunLine, line, path, what, number)
         for number, line in enumerate(_bytes_of(path).splitlines(), 1)
@@ -147,7 +147,7 @@ def kept_watch(name: str) -> Iterator[KeptWatch]:
         raise Locked(
             "another watch of this plan is running on this machine",
             subject=str(path),
-            remedy="wait until it ends, or increase the interval of the timer",
+            remedy="wait until it ends, or increase the timer interval",
         ) from error
     try:
         yield KeptWatch(path, _read(path))

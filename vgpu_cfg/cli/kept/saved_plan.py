@@ -39,7 +39,7 @@ def load_plan_json(path: Path) -> tuple[Plan, bytes]:
         raw = read_bytes(path, MOST_DATA_BYTES)
         text = raw.decode()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "the file is not UTF-8 text"
         fault = DocumentFault(str(path), 1, 1, f"cannot read the file: {reason}")
         raise DocumentError(
             [fault], remedy=f"check the path, or create the file with {_saving(path)}"

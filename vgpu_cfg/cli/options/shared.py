@@ -69,7 +69,7 @@ AllowOption = Annotated[
     list[Approval] | None,
     typer.Option(
         "--allow",
-        help="Approve the plan's effects on other objects, like `allow` in the plan file.",
+        help="Approve the plan's effects on other objects, as `allow` does in the plan file.",
         show_default=False,
         rich_help_panel=_SCOPE,
     ),
@@ -192,8 +192,8 @@ DeleteOption = Annotated[
     typer.Option(
         "--delete",
         metavar="NAME",
-        help="Also delete this VM that the plan owns but the plan file no longer lists, this imported VM, or "
-        "this unmanaged disk together with its VM.",
+        help="Also delete a VM that the plan owns but its file no longer lists, an imported VM, or an "
+        "unmanaged disk with its VM.",
         show_default=False,
         callback=bare("vm"),
         rich_help_panel=_SCOPE,

@@ -298,7 +298,10 @@ def shells_opened(tools: HostTools) -> None:
     names = tools.shells.opened
     if names:
         what = "its SSH service was" if len(names) == 1 else "their SSH services were"
-        say(f"{fold_names(names)}: {what} started for reading from the shell; stopped at the end of the run")
+        say(
+            f"{fold_names(names)}: {what} started to read settings from the shell, and stopped at the end "
+            "of the run"
+        )
 
 
 def servers_operated(

@@ -284,7 +284,7 @@ class _Staging(InGuest):
         shown = self._settings()
         is_marked = shown.get(GUEST_MARK_KEY, "") == self._mark
         if not is_marked or shown.get(USERDATA_KEY, "") not in ("", REDACTED):
-            lacking = "the redacted user data" if is_marked else "the mark of the guest setup"
+            lacking = "the redacted user data" if is_marked else "the guest setup mark"
             raise NotConfirmed(
                 f"{self.vm.name} does not have {lacking}",
                 subject=self.vm.name,

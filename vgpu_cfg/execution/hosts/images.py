@@ -37,7 +37,7 @@ def set_image(change: SetImage, hosts: HostSession) -> Step:
     yield from _run(cluster, ("commit", draft), {"message": change.message}, change.subject.name, hosts)
     if not _has_components(change, hosts):
         raise NotConfirmed(
-            f"the image of {change.subject.name} does not contain the components that were committed",
+            f"{change.subject.name}'s image does not contain the committed components",
             subject=change.subject.name,
             remedy="check its image on the cluster's Updates tab; then " + PLAN_AGAIN,
         )
@@ -92,15 +92,15 @@ def _check_changes(change: RemediateHost, hosts: HostSession) -> Waiting[None]:
         found = _read_image(moid, cluster, name, hosts).hosts.get(moid)
     if found is None:
         raise NotConfirmed(
-            f"vCenter does not report how the image of {name} changes {change.host.name}",
+            f"vCenter does not report how {name}'s image changes {change.host.name}",
             subject=change.host.name,
             remedy="check the host's compliance on the cluster's Updates tab; then " + PLAN_AGAIN,
         )
     others = set(found.differs) - {*change.changes}
     if others:
         raise NotConfirmed(
-            f"the image of {name} also changes {', '.join(sorted(others))} on "
-            f"{change.host.name}, which the plan did not show",
+            f"{name}'s image also changes {', '.join(sorted(others))} on {change.host.name}, but the plan "
+            "did not show this",
             subject=change.host.name,
             remedy=PLAN_AGAIN,
         )
@@ -111,8 +111,10 @@ def _read_image(host_moid: str, cluster: str, name: str, hosts: HostSession) -> 
     facts = hosts.run.reader.read_facts([host_moid], frozenset({FactGroup.IMAGE})).clusters.get(cluster)
     image = facts.image if facts is not None else None
     if image is None or image.unread or image.manager:
-        why = image.unread or image.manager if image is not None else "no image manages the cluster"
-        raise NotConfirmed(f"the image of {name} cannot be edited: {why}", subject=name, remedy=PLAN_AGAIN)
+        why = (
+            image.unread or image.manager if image is not None else "the cluster is not managed with an image"
+        )
+        raise NotConfirmed(f"{name}'s image cannot be edited: {why}", subject=name, remedy=PLAN_AGAIN)
     return image
 
 

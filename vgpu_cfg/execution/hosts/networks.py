@@ -68,7 +68,7 @@ def _make_switch(change: ChangeNetwork, wanted: MakeSwitch, hosts: HostSession) 
     if found is not None:
         if wanted.mtu not in (None, found.mtu):
             raise StalePlan(
-                f"a switch {wanted.name} now exists with a different MTU",
+                f"a switch named {wanted.name} now exists with a different MTU",
                 subject=wanted.name,
                 remedy=PLAN_AGAIN,
             )
@@ -138,7 +138,7 @@ def _confirm(
 
 def _not_shown(change: Change) -> NotConfirmed:
     return NotConfirmed(
-        f"{change.subject.name} has not changed after the task: {change.id}",
+        f"the task did not change {change.subject.name}: {change.id}",
         subject=change.subject.name,
         remedy="check in vCenter who else is changing it; then " + PLAN_AGAIN,
     )

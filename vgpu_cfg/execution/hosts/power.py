@@ -92,8 +92,8 @@ def _await_off(ref: HostRef, power: ServerPower, hosts: HostSession) -> Waiting[
     while not power.is_off():
         if hosts.run.now() >= deadline:
             raise NotConfirmed(
-                f"according to its BMC, {ref.name} is not off {_minutes(hosts)} after the shutdown "
-                f"request, so it remains in maintenance mode",
+                f"{ref.name}'s BMC reports that the host is not off {_minutes(hosts)} after the shutdown "
+                "request, so it remains in maintenance mode",
                 subject=ref.name,
                 remedy="check its console; then " + PLAN_AGAIN,
             )
@@ -207,7 +207,7 @@ def _await_boot(
                 f"{ref.name} is not back {_minutes(hosts)} after the reboot started, so it remains in "
                 f"maintenance mode",
                 subject=ref.name,
-                remedy="check its console; when it is back, " + PLAN_AGAIN,
+                remedy="check its console; when the host is back, " + PLAN_AGAIN,
             )
 
 

@@ -157,7 +157,7 @@ def _check_idle(ref: HostRef, hosts: HostSession) -> None:
             f"{', '.join(names)} {('run' if len(names) > 1 else 'runs')} on a GPU of {ref.name}, so its "
             "graphics service was not restarted",
             subject=ref.name,
-            remedy="have their owners power them off; then " + PLAN_AGAIN,
+            remedy="have their owners power off the VMs; then " + PLAN_AGAIN,
         )
 
 
@@ -303,7 +303,8 @@ def exit_maintenance(change: ExitMaintenance, hosts: HostSession) -> Step:
             raise StalePlan(
                 f"{ref.name} is in maintenance mode, but not for this plan",
                 subject=ref.name,
-                remedy="find out who put the host into maintenance mode, and exit it manually if they agree",
+                remedy="find out who put the host into maintenance mode; if they agree, exit maintenance "
+                "mode manually",
             )
         view = yield from hosts.confirm(change, ref, change.settles, in_force=True)
         yield from hosts.run_or_join(
@@ -355,7 +356,7 @@ def _check_mode(host: Host, change: EnterMaintenance) -> None:
         )
     if change.is_held and not host.is_in_maintenance_mode:
         raise StalePlan(
-            f"{host.name} has exited the maintenance mode that another user had started",
+            f"{host.name} has exited maintenance mode, which another user had started",
             subject=host.name,
             remedy=PLAN_AGAIN,
         )
@@ -380,7 +381,7 @@ def _check_vms(host: Host, change: EnterMaintenance, hosts: HostSession) -> None
     if others:
         run.note(
             change.id,
-            f"DRS also migrates VMs started there after planning: {', '.join(others)}",
+            f"DRS also migrates VMs that were started on the host after planning: {', '.join(others)}",
         )
 
 
@@ -399,7 +400,7 @@ def _tie_of(vm: Vm) -> str:
         return "the account has no read access to its devices"
     if vm.detail.vgpus and not vm.detail.passthrough:
         return "it has a vGPU and was moved to this host after planning"
-    return "it uses a device of this host"
+    return "it uses a device on this host"
 
 
 def _raise_alarm(change: EnterMaintenance, hosts: HostSession) -> None:

@@ -128,7 +128,7 @@ class JournalCopy:
             self._report(error.strerror or str(error))
 
     def _report(self, reason: str) -> None:
-        self.problem = f"no copy of the journal is kept in {self._sink.place}: {reason}"
+        self.problem = f"cannot keep a copy of the journal in {self._sink.place}: {reason}"
 
 
 MakeCopies: TypeAlias = Callable[[str], Sequence[JournalCopy]]
@@ -173,7 +173,7 @@ class HostMarks:
         mark = facts.mark
         if mark is not None and not mark.is_of(self.plan):
             raise StalePlan(
-                f"the plan {mark.plan} has been working on {host.name} since {mark.since:%Y-%m-%d %H:%M}"
+                f"plan {mark.plan} has been working on {host.name} since {mark.since:%Y-%m-%d %H:%M}"
                 + (f": {mark.reason}" if mark.reason else ""),
                 subject=host.name,
                 remedy=mark.way_on(self.plan),

@@ -195,7 +195,7 @@ class RunLocks:
             raise LockLost(
                 f"the lock of this run ({self.holder.run}) was removed; the run makes no further changes",
                 remedy=(
-                    "check who is running now (`vgpu-cfg status`); when no run is active, run the same "
+                    "check which runs are active (`vgpu-cfg status`); when none is active, run the same "
                     "command again"
                 ),
             )
@@ -284,8 +284,8 @@ class RunLocks:
                 return
             except VCenterError as error:
                 self._say(
-                    f"the locks of this run could not be released: {error.message}; the next command on "
-                    "this machine removes them; on other machines, use "
+                    f"this run's locks could not be released: {error.message}. The next command on this "
+                    "machine removes them. On other machines, use "
                     f"`{unlock_command(self.holder.run, self._keeper.server)}`"
                 )
                 return
@@ -383,7 +383,7 @@ def refusal(lock: Lock, locks: Locks) -> Locked:
     holder = lock.holder
     if holder is None:
         return Locked(
-            f"{lock.name} is locked, but the lock does not show by whom",
+            f"{lock.name} is locked, but the lock does not show who created it",
             subject=str(lock.name),
             remedy=f"find out in vCenter who created the alarm {lock.name.text!r}, and remove it",
         )

@@ -32,7 +32,7 @@ PLANNED_SECONDS = 60.0
 an outdated change version, and the content of a template is read once per run at most.
 """
 
-PLAN_AGAIN = "run the same command again; it plans from the current state"
+PLAN_AGAIN = "run the same command again to plan from the current state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class RunSession:
             return start()
         except Unreachable as lost:
             raise type(lost)(
-                f"{lost.message}; whether vCenter received the request is unknown",
+                f"{lost.message}; it is unknown whether vCenter received the request",
                 subject=lost.subject,
                 remedy=lost.remedy or PLAN_AGAIN,
             ) from lost
@@ -316,7 +316,7 @@ class RunSession:
         if found.mark is None or not found.mark.id:
             raise StalePlan(
                 (
-                    f"{found.name} is not deleted: its owner mark has no plan ID, and VMs are not deleted "
+                    f"{found.name} was not deleted: its owner mark has no plan ID, and VMs are not deleted "
                     "by name alone"
                 ),
                 subject=vm.name,
@@ -324,7 +324,7 @@ class RunSession:
             )
         if found.mark.is_imported and not is_imported:
             raise StalePlan(
-                f"{found.name} is not deleted: it was imported after the plan was made",
+                f"{found.name} was not deleted: it was imported after the plan was made",
                 subject=vm.name,
                 remedy=PLAN_AGAIN,
             )
@@ -337,7 +337,7 @@ class RunSession:
         others = [vm for vm in found if vm.mark is not None and not vm.is_of(plan)]
         if others:
             raise StalePlan(
-                f"{what} is not removed: it contains {others[0].name}, which is not a VM in this plan: "
+                f"{what} was not removed: it contains {others[0].name}, which is not a VM in this plan: "
                 f"{_whose(others[0])}",
                 subject=others[0].name,
                 remedy=(
@@ -413,7 +413,9 @@ def _whose(vm: Vm) -> str:
     if mark is None:
         return "it has no owner mark"
     if vm.is_copy:
-        return f"its mark was written for the VM with instance UUID {mark.instance_uuid}, so it is a copy"
+        return (
+            f"its mark was written for the VM with instance UUID {mark.instance_uuid}, so this VM is a copy"
+        )
     return f"its mark is {mark.plan}/{mark.vm}" + (f", with the plan ID {mark.id}" if mark.id else "")
 
 

@@ -216,7 +216,7 @@ def _set_affinity(vm: Vm, nodes: frozenset[int], session: RunSession) -> Waiting
     spec = VmSpec(
         extra_config={AFFINITY_KEY: _node_list(nodes)}, change_version=session.versions.get(vm.moid)
     )
-    yield from reconfigure(vm, spec, f"set {AFFINITY_KEY} of {vm.name}", session)
+    yield from reconfigure(vm, spec, f"set {AFFINITY_KEY} on {vm.name}", session)
     after = yield from session.read_back(vm.moid, vm.name)
     if _affinity_of(after) != nodes:
         raise NotConfirmed(f"{vm.name} did not retain {AFFINITY_KEY}", subject=vm.name, remedy=PLAN_AGAIN)

@@ -278,7 +278,7 @@ def destroy_vm(change: DestroyVm, session: RunSession) -> Step:
         return StepResult(is_needed=False, message="no longer exists")
     if change.instance_uuid and vm.instance_uuid.lower() != change.instance_uuid.lower():
         raise StalePlan(
-            f"{vm.name} is not deleted: its instance UUID is {vm.instance_uuid}, not {change.instance_uuid}",
+            f"{vm.name} was not deleted: its instance UUID is {vm.instance_uuid}, not {change.instance_uuid}",
             subject=vm.name,
             remedy="check which VM this is; " + PLAN_AGAIN,
         )
@@ -297,7 +297,7 @@ def _check_disks(vm: Vm, change: DestroyVm) -> None:
     if there is None or others:
         what = listed_disks(others) or "disks that cannot be read"
         raise StalePlan(
-            f"{vm.name} is not deleted: it has {what}, which would also be deleted",
+            f"{vm.name} was not deleted: it has {what}, which would also be deleted",
             subject=vm.name,
             remedy=PLAN_AGAIN,
         )
@@ -378,7 +378,7 @@ def remove_rule(change: RemoveRule, session: RunSession) -> Step:
     members = session.reader.read_ties(change.cluster_moid).members_of_rule(change.rule_key, change.rule_name)
     if members is None:
         return StepResult(is_needed=False, message="no longer exists, or its number has changed")
-    session.check_members(members, f"the rule {change.rule_name}")
+    session.check_members(members, f"rule {change.rule_name}")
     yield from session.run_task(
         lambda: session.writer.remove_rule(change), f"remove rule {change.rule_name}", change.subject.name
     )
@@ -390,7 +390,7 @@ def remove_vm_group(change: RemoveVmGroup, session: RunSession) -> Step:
     members = session.reader.read_ties(change.cluster_moid).members_of_group(change.group_name)
     if members is None:
         return StepResult(is_needed=False, message="no longer exists")
-    session.check_members(members, f"the VM group {change.group_name}")
+    session.check_members(members, f"VM group {change.group_name}")
     yield from session.run_task(
         lambda: session.writer.remove_vm_group(change),
         f"remove VM group {change.group_name}",

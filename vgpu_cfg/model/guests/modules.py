@@ -81,7 +81,8 @@ class CudaModule(ModuleBase):
         where = "" if self.package else f" from {self.repository}"
         return Description(
             words=f"CUDA Toolkit {self.version}",
-            by_hand=f"install {source}{where}, but not `cuda`, which includes a driver; add it to PATH",
+            by_hand=f"install {source}{where} and add it to PATH; do not install `cuda`, which includes a "
+            "driver",
             fetched=fetched_file("guest.cuda", self.package, self.sha256) or self._fetched(),
         )
 

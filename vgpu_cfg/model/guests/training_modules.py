@@ -33,9 +33,9 @@ OVER_SSH: frozenset[Framework] = frozenset({"horovod", "mpi"})
 """Those that log in from one worker to the others by themselves: a container needs ssh and sshd for them."""
 
 _PROOFS: Mapping[Framework, str] = {
-    "torchrun": "; verify that python3 in it can import torch",
-    "horovod": "; verify that horovodrun --check-build in it lists Horovod",
-    "mpi": "; verify that mpirun --version works in it",
+    "torchrun": "; verify that python3 in the image can import torch",
+    "horovod": "; verify that horovodrun --check-build in the image lists Horovod",
+    "mpi": "; verify that mpirun --version works in the image",
     "none": "",
 }
 _LAUNCHERS: Mapping[Framework, str] = {
@@ -231,7 +231,7 @@ class WorkerModule(ModuleBase):
     rdma: bool = False
 
     def describe(self) -> Description:
-        sshd = f", and run sshd in it on port {self.port}" if self.sshd else ""
+        sshd = f", and run sshd in the container on port {self.port}" if self.sshd else ""
         return Description(
             words="worker container",
             by_hand=f"run {self.image} as a service at boot, with the host's network and GPUs{sshd}",

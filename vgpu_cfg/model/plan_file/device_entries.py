@@ -244,7 +244,7 @@ class NicEntry(Frozen):
     def _contradictions(self) -> Iterator[str]:
         given = {name for name in self.model_fields_set if getattr(self, name) is not None}
         if self.kind != "passthrough" and "network" not in given:
-            yield "a NIC requires a `network`\nonly type passthrough does not"
+            yield "a NIC requires a `network`\nadd it, or use type: passthrough"
         if self.kind in ("vmxnet3", "pvrdma"):
             for name in ("near", "pin", "device"):
                 if name in given:

@@ -474,7 +474,7 @@ class VmKeys(VmOptions):
     gpus: Annotated[
         tuple[GpuEntry, ...], one_or_many_of("profile", Text | GpuEntry | list[Text | GpuEntry], gpu_item)
     ] = key(
-        "The VM's GPUs; text is short for {profile: text}, and a size for {memory: 10GiB}.",
+        "The VM's GPUs; text is short for {profile: text}, and a size is short for {memory: 10GiB}.",
         AT_POWER_CYCLE,
         "none",
     )
@@ -544,10 +544,10 @@ class WatchEntry(Frozen):
     """The actions of `verify --watch`; without `cordon` it only reports."""
 
     cordon: tuple[Literal["gpu-lost", "memory-failed", "gpu-reset"], ...] = key(
-        "The rules that cordon the GPU, or else its host.", value=tuple
+        "The rules that cordon the GPU, or otherwise its host.", value=tuple
     )
     per_cluster: Annotated[int, Field(ge=1, le=64)] = key(
-        "The maximum number of hosts in a cluster with cordons set by a watch.", value=1
+        "The maximum number of hosts per cluster that a watch can cordon.", value=1
     )
     after_minutes: Annotated[int, Field(ge=5, le=10_080)] = key(
         "The time for which a GPU must report the state without interruption, in at least three readings.",

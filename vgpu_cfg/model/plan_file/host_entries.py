@@ -73,7 +73,7 @@ class EsxiEntry(Frozen):
     """The ESXi release, which the image of the hosts' cluster brings."""
 
     build: Annotated[int, Field(ge=1)] = key(
-        "The build number; hosts with a later one are not changed.", HOST_REBOOT
+        "The build number; hosts with a later build are not changed.", HOST_REBOOT
     )
     by: Literal["image"] = key("The installation method: the cluster's image.", NEXT_RUN, value="image")
 
@@ -175,7 +175,9 @@ class DisruptionEntry(Frozen):
         value=frozenset({Disruption.MAINTENANCE, Disruption.REBOOT}),
     )
     canary: Annotated[int, Field(ge=0)] = key(
-        "The number of canary hosts; the others follow when these are finished.", NEXT_RUN, value=0
+        "The number of canary hosts; the other hosts follow when the canaries are finished.",
+        NEXT_RUN,
+        value=0,
     )
     vsan: Stated[Literal["ensureAccessibility", "noAction", "evacuateAllData"]] = key(
         "How vSAN data is handled in maintenance mode.", NEXT_RUN, "vSphere decides"

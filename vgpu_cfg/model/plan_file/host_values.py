@@ -180,7 +180,8 @@ def parse_interface_address(value: object) -> str | None:
         )
     if network.prefixlen == 32:
         raise ValueError(
-            f"with the prefix of {value}, no other machine can be on the network\nexample: {interface.ip}/24"
+            f"the prefix of {value} leaves no room for another machine on the network\nexample: "
+            f"{interface.ip}/24"
         )
     return str(interface)
 

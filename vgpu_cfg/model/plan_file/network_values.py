@@ -157,12 +157,13 @@ class NetworkEntry(Frozen):
         "looked up, never created",
     )
     physical: bool = key(
-        "Whether it only describes the cabling of passthrough NICs, which vSphere does not manage.",
+        "Whether the network only describes the cabling of passthrough NICs, which vSphere does not manage.",
         NEXT_RUN,
         "false",
     )
     vlan: Annotated[int, Field(ge=0, le=4094)] = key(
-        "The port group's VLAN; 0: none. Requires `switch`, or `physical`, with which it is only reported.",
+        "The port group's VLAN; 0: none. Requires `switch` or `physical`; with `physical`, the VLAN is "
+        "only reported.",
         LIVE,
         "unchanged",
     )

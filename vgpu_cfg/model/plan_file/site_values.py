@@ -188,7 +188,7 @@ class AptEntry(Frozen):
     security: Url = key(
         "The location of security updates, which Debian keeps in a separate archive.",
         IN_GUEST,
-        "Ubuntu: the same; Debian: none",
+        "Ubuntu: the mirror itself; Debian: none",
     )
     suites: Suites = key(
         "The suites to use.",
@@ -218,17 +218,16 @@ class SiteEntry(Frozen):
         value=tuple,
     )
     registry_mirrors: RegistryMirrors = key(
-        "Mirrors of container registries, by the registry that an image names.", IN_GUEST, "none", value=dict
+        "Mirrors of container registries, by the registry in the image name.", IN_GUEST, "none", value=dict
     )
     ca: Texts = key(
-        "PEM files with the certificates of the site's own CA; paths are relative to the file that names "
-        "them.",
+        "PEM files with the site CA's certificates; paths are relative to the file that lists them.",
         IN_GUEST,
         "none",
         value=tuple,
     )
     toolkit_repository: Url = key(
-        "The location of the NVIDIA Container Toolkit packages, for guests that do not set it.",
+        "The location of the NVIDIA Container Toolkit packages, for guests that do not specify one.",
         IN_GUEST,
         "NVIDIA's",
     )
@@ -238,7 +237,7 @@ class SiteEntry(Frozen):
         IN_GUEST,
         "the template's",
     )
-    closed: bool = key("Whether staging may access only the site's hosts.", IN_GUEST, value=False)
+    closed: bool = key("Whether staging is restricted to the site's hosts.", IN_GUEST, value=False)
     hosts: SiteHosts = key(
         "Additional hosts of the site; .example.com matches all names below it.",
         IN_GUEST,

@@ -107,8 +107,9 @@ class CheckpointEntry(Frozen):
     """How a running training is asked to save before its workers are changed."""
 
     before: Text = Field(
-        description="The shell command that saves a checkpoint. It runs on every worker, in the container "
-        "and folder of the training job, and must not succeed before the checkpoint is complete.",
+        description="The shell command that saves a checkpoint. It runs on every worker, in the training "
+        "job's container and folder, and must not return success before the checkpoint is "
+        "complete.",
         json_schema_extra={"x-takes-effect": NEXT_RUN.value},
     )
     timeout: Annotated[Duration, Kept(int)] = key("The time limit for saving.", NEXT_RUN, "10m", value=600)
@@ -129,7 +130,7 @@ class UpdateEntry(Frozen):
         value=1,
     )
     checkpoint: Stated[CheckpointEntry] = key(
-        "Whether to pause training on a checkpoint first and resume it afterward.",
+        "Whether to pause training at a checkpoint first and resume it afterward.",
         NEXT_RUN,
         "training is not paused",
     )
@@ -199,6 +200,6 @@ class TrainingEntry(Frozen):
     )
     traffic: Stated[TrafficEntry] = key("Bandwidth limits for the management NIC.", IN_GUEST, "not limited")
     update: Stated[UpdateEntry] = key(
-        "Change the workers one after the other.", NEXT_RUN, "in parallel, while training is running"
+        "Change the workers one at a time.", NEXT_RUN, "in parallel, while training is running"
     )
     roce: TrainingRoceEntry = key("Marking of RDMA packets.", IN_GUEST, value=TrainingRoceEntry)

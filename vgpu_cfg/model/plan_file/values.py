@@ -79,7 +79,7 @@ def parse_memory(text: object) -> int:
     if mib % MEMORY_STEP_MIB:
         below, above = mib - mib % MEMORY_STEP_MIB, mib - mib % MEMORY_STEP_MIB + MEMORY_STEP_MIB
         near = f"{below}MiB or {above}MiB" if below else f"{above}MiB"
-        message = f"memory must be a multiple of {MEMORY_STEP_MIB} MiB, and {text} is not\nuse {near}"
+        message = f"memory must be a multiple of {MEMORY_STEP_MIB} MiB, but {text} is not\nuse {near}"
         raise ValueError(message)
     return mib
 
@@ -152,7 +152,7 @@ def parse_secret(value: object) -> SecretReference:
         message = "the text after env: is not a valid environment variable name\nexample: env:NGC_KEY"
         raise ValueError(message)
     if kind == "sops" and not all(part.strip() for part in rest.partition("#")):
-        message = "the text after sops: must be a file and a key in it\nexample: sops:secrets.yaml#ngc"
+        message = "the text after sops: must be a file and one of its keys\nexample: sops:secrets.yaml#ngc"
         raise ValueError(message)
     return SecretReference.model_validate({"kind": kind, "value": rest.strip()})
 

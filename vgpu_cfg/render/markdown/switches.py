@@ -80,7 +80,7 @@ def port_words(needs: SwitchNeeds) -> Iterator[tuple[str, str]]:
     yield "Trust", "DSCP (layer 3), not PCP"
     yield "RDMA packets", f"map DSCP {needs.dscp} to priority {needs.priority}"
     yield "PFC", f"priority {needs.priority} only, send and receive; 802.3x flow control off"
-    yield "ECN", f"mark packets in the queue of priority {needs.priority} before PFC pauses it"
+    yield "ECN", f"mark packets in the priority {needs.priority} queue before PFC pauses it"
     yield "CNP", "DSCP 48, priority 6, in a strict priority queue"
 
 

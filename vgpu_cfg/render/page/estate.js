@@ -85,7 +85,7 @@ function countHues() {
   const item = (classes, text) => make("li", {}, make("span", { class: `swatch ${classes}` }), text);
   const rows = names.slice(0, 7).map(([name, count], hue) => item(`used hue-${hue}`, `${name} (${count})`));
   if (names.length > 7) rows.push(item("used hue-7", `${names.length - 7} others`));
-  rows.push(item("free", "free"), item("bound", "locked: usable only by the vGPU size running on it"), item("lost", "lost: no profile can use it"),
+  rows.push(item("free", "free"), item("bound", "locked: usable only by the vGPU size already running on the GPU"), item("lost", "lost: no profile can use it"),
     item("closed", "closed: no workloads can start"));
   $("legend").replaceChildren(...rows);
 }

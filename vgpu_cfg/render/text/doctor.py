@@ -161,10 +161,10 @@ def render_ours(ours: Ours, width: int, *, next_command: str, with_all: bool = F
         lines = hanging("NOTHING", said, width, indent=0, label_width=7)
         return [*lines, *hanging("NEXT", next_command, width, indent=0, label_width=7), *notes]
     vms = sum(row.vms for row in ours.plans)
-    seen = f"{counted(len(ours.plans), 'plan')}, {counted(vms, 'VM')} of plans, {ours.now:%Y-%m-%d %H:%M} UTC"
+    seen = f"{counted(len(ours.plans), 'plan')}, {counted(vms, 'VM')} in plans, {ours.now:%Y-%m-%d %H:%M} UTC"
     lines = both_ends(Text(f"vgpu-cfg at {ours.server}", "bold"), Text(seen, "dim"), width)
     counts = [f"{ours.count(level)} {level.value}" for level in Level if ours.count(level)]
-    lines.append(Text(", ".join(counts) or "nothing requires action, nothing is waiting"))
+    lines.append(Text(", ".join(counts) or "no action required, and nothing is waiting"))
     if with_all:
         groups = render_groups(ours.groups, 0, width, with_all=True)
         return [*lines, *groups, *_rest(ours, width, None), *notes]
@@ -278,8 +278,4 @@ def render_left(found: Sequence[Left], due: Collection[Left], width: int) -> lis
 def _fate(one: Left, due: Collection[Left]) -> str:
     if one in due:
         return "removes it"
-    return (
-        "keeps it: not expired"
-        if one.is_proven
-        else ("keeps it: only its name identifies it as a trial object")
-    )
+    return "kept: not expired" if one.is_proven else "kept: only its name identifies it as a trial object"

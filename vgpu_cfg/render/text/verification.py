@@ -188,7 +188,7 @@ def _block(one: Watched, watch: Watch, width: int) -> Iterator[Text]:
 def _sign_rows(rule: HealthRule, one: Watched, watch: Watch) -> Iterator[tuple[str, str]]:
     sign = one.sign
     yield "where", sign.place
-    yield "since", f"{one.since:%Y-%m-%d %H:%M} UTC{'' if sign.is_now else ', in the log; it may be over'}"
+    yield "since", f"{one.since:%Y-%m-%d %H:%M} UTC{'' if sign.is_now else ', in the log; it may have ended'}"
     for words in sign.words[:_MOST_WORDS]:
         yield "seen", words
     if len(sign.words) > _MOST_WORDS:

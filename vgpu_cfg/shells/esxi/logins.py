@@ -67,7 +67,7 @@ class EsxiShells:
             raise HostShellError(
                 "the plan file does not allow the host's shell",
                 subject=host_name,
-                remedy="set `ssh: on` or `ssh: open-and-close` in `access`, or do it manually",
+                remedy="set `ssh: on` or `ssh: open-and-close` in `access`, or perform the step manually",
             )
         options = options_for(host_name, self._ssh_config, HostShellError)
         is_default_user = access.user == AccessEntry().user

@@ -170,7 +170,7 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> HostShellError:
     match failure.problem:
         case SshProblem.NOT_LET_IN:
             return HostShellError(
-                f"the host rejects the login of {endpoint.user}: {failure.said}",
+                f"the host rejected {endpoint.user}'s login: {failure.said}",
                 subject=subject,
                 remedy=(
                     "check the secret specified in `access`, whether the account is locked, and whether "
@@ -205,7 +205,8 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> HostShellError:
             return HostShellError(
                 "the private key has a passphrase",
                 subject=subject,
-                remedy="use a key without one, or load it into the SSH agent and set no key in `access`",
+                remedy="use a key without a passphrase, or load it into the SSH agent and do not set a "
+                "key in `access`",
             )
         case SshProblem.NO_KEY:
             return HostShellError(

@@ -53,7 +53,7 @@ def address_of(host: ListedHost) -> str:
     if host.address:
         return host.address
     raise DoesNotFit(
-        f"the address of {host.vm} is unknown",
+        f"{host.vm}'s address is unknown",
         subject=f"vm {host.vm}",
         remedy="power it on and wait for VMware Tools, or set `ip` for its NIC in the plan file",
     )
@@ -61,10 +61,14 @@ def address_of(host: ListedHost) -> str:
 
 def header(host_list: HostList) -> tuple[str, ...]:
     """Return comments on the file's origin, and the hosts that only the plan file names."""
-    lines = [f"# Written by `vgpu-cfg hand-over` for the plan {text_of(host_list.plan, '-_.')}."]
+    lines = [f"# Written by `vgpu-cfg hand-over` for plan {text_of(host_list.plan, '-_.')}."]
     for host in host_list.everyone:
         if not host.exists:
-            says = f"{host.address} will not respond before apply" if host.address else "it has no address"
+            says = (
+                (f"{host.address} will not respond until `apply` has run")
+                if host.address
+                else "it has no address"
+            )
             lines.append(f"# {host.host_name} does not exist yet: {says}.")
     return tuple(lines)
 
@@ -127,7 +131,7 @@ def refuse_unnamed(host_list: HostList) -> None:
     for host in host_list.everyone:
         if not host.host_name:
             raise DoesNotFit(
-                f"the name of {host.vm} cannot be used as a host name",
+                f"the name {host.vm} cannot be used as a host name",
                 subject=f"vm {host.vm}",
                 remedy="specify one in the plan file: guest: {hostname: NAME}",
             )

@@ -215,7 +215,7 @@ def scrape_configuration(module: MonitoringModule) -> str:
             else values.domain_name(target.address)
         )
         place = f"[{address}]" if ":" in address else address
-        port = values.port(target.port, f"the metrics port of {target.vm}")
+        port = values.port(target.port, f"{target.vm}'s metrics port")
         job = {DCGM_PORT: "gpu", NODE_PORT: "node"}.get(port, f"port-{port}")
         jobs.setdefault(job, []).append({"targets": [f"{place}:{port}"], "labels": {"vm": target.vm}})
     return write_foreign(

@@ -177,7 +177,7 @@ def ask_nccl(view: GuestView) -> Asking:
     """See whether NCCL's settings name the interface, devices and GIDs that are there now."""
     module = view.spec.get(NcclModule)
     if module is None:
-        return skipped("no training runs in the VM")
+        return skipped("no training is running in the VM")
     answer = yield Command(("cat", SETTINGS))
     if answer.status != 0:
         return failed(VerifyCode.NCCL_SETTINGS, f"{SETTINGS} does not exist", "NCCL settings")
@@ -201,7 +201,7 @@ def ask_nccl(view: GuestView) -> Asking:
             off,
             "RDMA, as planned",
             meaning="NCCL uses TCP instead of the planned RDMA",
-            remedy="remove it there; for the plan's own variables, remove it from `training.environment`",
+            remedy="remove the variable there, or from `training.environment` if the plan sets it",
         )
     if wrong:
         expected = ", ".join(f"{name}={value}" for name, value in wanted.items())

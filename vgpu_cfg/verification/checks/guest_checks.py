@@ -82,7 +82,10 @@ _UNFINISHED = {
         "perform the step that the module describes, then run `vgpu-cfg apply`",
     ),
     "reboot": ("a restart is required", "run `vgpu-cfg apply --allow-power-cycle`, which restarts the guest"),
-    "running": ("still running", "wait for it (/var/log/vgpu-cfg.log in the guest), then verify again"),
+    "running": (
+        "still running",
+        "wait for it to finish (/var/log/vgpu-cfg.log in the guest), then verify again",
+    ),
 }
 """Words and remedy of each state of a staging that has neither failed nor ended."""
 

@@ -69,7 +69,9 @@ def ask_host_driver(view: HostView) -> Asking:
     if not installed and FactGroup.SOFTWARE in view.facts.groups:
         return failed(VerifyCode.HOST_DRIVER, "the driver package is not installed", "the NVIDIA host driver")
     if not view.host.creatable_profiles and not view.host.profiles:
-        return failed(VerifyCode.HOST_DRIVER, "the host offers no vGPU profile", "vGPU profiles for its GPUs")
+        return failed(
+            VerifyCode.HOST_DRIVER, "the host does not offer any vGPU profiles", "vGPU profiles for its GPUs"
+        )
     words = installed[0].version if installed else "vGPU profiles offered"
     return passed(words)
 
@@ -262,12 +264,12 @@ def ask_host_licences(view: HostView) -> Asking:
         return skipped(_NO_SHELL, is_asked=True)
     answer = yield Command(("nvidia-smi", "vgpu", "-q"), timeout_seconds=120)
     if answer.status != 0:
-        return failed(VerifyCode.NOT_UNDERSTOOD, said(answer), "the licenses of running vGPUs")
+        return failed(VerifyCode.NOT_UNDERSTOOD, said(answer), "licenses for running vGPUs")
     names = {vm.name for vm in view.vms}
     running = [one for listed in parse_vgpus(answer.stdout).values() for one in listed]
     assessed = [one for one in running if view.licence_of_all or one.vm_name in names]
     if not assessed:
-        return skipped("no vGPU to check is running on this host")
+        return skipped("no vGPUs to check are running on this host")
     bad = [f"{one.vm_name}: {one.licence or 'unknown'}" for one in assessed if not _is_licensed(one.licence)]
     expected = f"Licensed on all {len(assessed)} GPUs"
     if bad:

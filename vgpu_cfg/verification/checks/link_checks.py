@@ -233,7 +233,7 @@ def damaged_words(view: PairView, counts: Mapping[str, float]) -> str:
 
 
 STORM = (
-    "this NIC accepted no data for so long that it paused the network, and packets may have been lost",
+    "this NIC stopped accepting data for so long that it paused the network, and packets may have been lost",
     "check its PCIe link, ATS, and the process that uses it; enable the PFC watchdog on the switches",
 )
 """The meaning and remedy of a pause storm."""

@@ -70,7 +70,7 @@ def rdma_mtu(mtu: int) -> int:
 def ask_nics(view: GuestView) -> Asking:
     """See whether every planned NIC is there and up, with its MTU and addresses."""
     if not view.nics:
-        return skipped("the plan does not configure its NICs")
+        return skipped("the plan does not configure the VM's NICs")
     answer = yield Command(("ip", "-json", "address", "show"))
     interfaces = parse_interfaces(answer.stdout)
     if any(nic.driver and not (nic.mac or nic.name) for nic in view.nics):
@@ -326,12 +326,12 @@ def _ask_dcb(roce: RoceModule, nic: RdmaNic, found: PortAnswer) -> Generator[Ste
     pfc = yield Command((*ENDED, "dcb", "-j", "pfc", "show", "dev", nic.interface))
     if is_absent(pfc):
         found.unknown.append(
-            f"trust and PFC of {nic.interface}: neither mlnx_qos nor dcb is installed in the guest"
+            f"trust and PFC on {nic.interface}: neither mlnx_qos nor dcb is installed in the guest"
         )
         return
     app = yield Command((*ENDED, "dcb", "-j", "app", "show", "dev", nic.interface))
     if pfc.status != 0 or app.status != 0:
-        found.unknown.append(f"trust and PFC of {nic.interface}: its driver does not support dcb")
+        found.unknown.append(f"trust and PFC on {nic.interface}: its driver does not support dcb")
         return
     seen = parse_dcb(pfc.stdout, app.stdout)
     _assess(roce, nic, seen, found)

@@ -276,14 +276,14 @@ def _network_reason(view: PairView, counts: Mapping[str, float]) -> tuple[str, s
         return (
             f"a NIC waited for PCIe: {stalled}",
             (
-                "check its PCIe link, and that GPU, NIC and memory are on the same NUMA node; then the "
-                "IOMMU and ATS"
+                "check the NIC's PCIe link, and that the GPU, NIC and memory are on the same NUMA node; "
+                "then check the IOMMU and ATS"
             ),
         )
     if paused := paused_words(view, counts):
         return (
             f"the switch paused traffic: {paused}",
-            "check which switch port is full or sends pauses continuously, and its PFC watchdog",
+            "check which switch port is congested or sends pauses continuously, and check its PFC watchdog",
         )
     return "", ""
 

@@ -298,7 +298,7 @@ def ask_names(view: TrainingView) -> Asking:
         if absent:
             return failed(
                 VerifyCode.GUEST_UNSTAGED,
-                f"the host file of {view.launcher.name} does not list {', '.join(absent)}",
+                f"the host file on {view.launcher.name} does not list {', '.join(absent)}",
                 f"{len(module.workers)} workers in {HOST_FILE}",
                 meaning="training silently starts without them",
                 remedy=f"run `sudo vgpu-cfg-stage launcher` in {view.launcher.name} to rewrite it",
@@ -327,8 +327,8 @@ def ask_names(view: TrainingView) -> Asking:
             VerifyCode.OTHER_MACHINE,
             "; ".join(wrong),
             "the addresses in the plan",
-            meaning="/etc/hosts or DNS directs training to another network or machine; Gloo and MPI offer "
-            "the address of a worker's own name to the others",
+            meaning="/etc/hosts or DNS directs training to another network or machine; Gloo and MPI "
+            "advertise the address that a worker's own name resolves to",
             remedy="run `sudo vgpu-cfg-stage hosts` in that guest to rewrite /etc/hosts; then check its DNS",
         )
     return passed(f"{count} names, {len(module.workers)} workers in the host file")
@@ -374,7 +374,7 @@ def ask_same_image(view: TrainingView) -> Asking:
     if old:
         return failed(
             VerifyCode.IMAGES_DIFFER,
-            f"the container of {', '.join(old)} runs an older image",
+            f"the container on {', '.join(old)} runs an older image",
             "the image currently on the worker",
             meaning="the container was started before the image was pulled again",
             remedy="`systemctl restart vgpu-cfg-worker` in the guest",

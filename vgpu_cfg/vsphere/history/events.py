@@ -284,7 +284,7 @@ def read_customization(session: Session, vm_moid: str) -> CustomizationSeen:
         entity=one(entity=vim.VirtualMachine(vm_moid), recursion="self"),
         eventTypeId=[STARTED, CUSTOMIZATION_SUCCEEDED, *CUSTOMIZATION_FAILURES],
     )
-    with translated("reading the progress of guest customization", vm_moid):
+    with translated("reading guest customization progress", vm_moid):
         events = session.service_content.eventManager.QueryEvents(spec) or ()
     newest = max(events, key=lambda event: (event.createdTime, event.key), default=None)
     return CustomizationSeen() if newest is None else _seen(newest)

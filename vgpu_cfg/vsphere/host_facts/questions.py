@@ -90,7 +90,7 @@ class HostQuestions:
         """Read the option strings of kernel modules; an unset one is an empty text."""
         manager = self._manager("configManager.kernelModuleSystem", "kernel modules")
         found: dict[str, str] = {}
-        with self._asking("reading the options of kernel modules"):
+        with self._asking("reading kernel module options"):
             for name in passes.MODULES:
                 try:
                     found[name] = manager.QueryConfiguredModuleOptionString(name) or ""

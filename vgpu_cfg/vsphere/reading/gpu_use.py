@@ -31,7 +31,7 @@ from vgpu_cfg.vsphere.wire.faults import is_session_over, to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
 NOT_KEPT = "this vCenter has no GPU performance counters"
-NO_SAMPLES = "no host has samples of the GPU counters, which the NVIDIA host driver provides"
+NO_SAMPLES = "no host reports samples for the GPU counters, which the NVIDIA host driver provides"
 NOT_RECORDED = "recordings contain no performance counters"
 NOT_ALLOWED = "the account has no read access to performance counters"
 
@@ -153,7 +153,7 @@ def _interval(told: Iterable[Any], counter: _Counter, days: float) -> tuple[Any,
     kept = [one for one in told if one.enabled and one.level is not None and one.level >= counter.level > 0]
     if not kept:
         why = f"vCenter keeps this counter only at statistics level {counter.level} or higher"
-        return None, f"{why}, but no interval uses it" if counter.level else (
+        return None, f"{why}, but no interval is set to that level" if counter.level else (
             "vCenter does not report its level"
         )
     by_length = sorted(kept, key=lambda one: int(one.length))

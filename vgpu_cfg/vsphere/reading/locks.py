@@ -19,7 +19,7 @@ from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
 
-_READING = "reading the locks of runs"
+_READING = "reading the runs' locks"
 # Belief: alarm-time-is-its-creation.
 ALARM_INFO = (
     Paths(

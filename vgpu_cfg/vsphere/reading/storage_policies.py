@@ -68,7 +68,7 @@ class PolicyReader:
             return known
         asked = [entity for vm in known for entity in _entities(vm)]
         some = [asked[at : at + _MOST_ENTITIES] for at in range(0, len(asked), _MOST_ENTITIES)]
-        with translated("reading the storage policies of VMs", self._session.address):
+        with translated("reading VM storage policies", self._session.address):
             found = self._session.each(self._associated, some)
         told = {key: policy for _, part in found for key, policy in part.items()}
         return [_with_told(vm, told) for vm in known]

@@ -38,7 +38,7 @@ def read_categories(session: Session, wanted: frozenset[str]) -> tuple[TagCatego
 
 def read_attached(session: Session, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:
     """Return the ids of the tags that VMs have, of whatever category: one round trip for 500 VMs."""
-    what = "reading the tags of VMs"
+    what = "reading VM tags"
     found: dict[str, frozenset[str]] = dict.fromkeys(vm_moids, frozenset())
     for first in range(0, len(vm_moids), VMS_AT_ONCE):
         objects = [{"type": VM_TYPE, "id": moid} for moid in vm_moids[first : first + VMS_AT_ONCE]]
@@ -77,7 +77,7 @@ def _category(session: Session, category_id: str) -> TagCategory:
 
 
 def _tags(session: Session, category: TagCategory) -> Iterator[Tag]:
-    what = f"reading the tags of {category.name}"
+    what = f"reading the tags in {category.name}"
     answer = session.rest.act(
         _of(TAGS, category.id), "list-tags-for-category", {"category_id": category.id}, what
     )

@@ -157,7 +157,7 @@ def _refusal(fault: Any, what: str, subject: str) -> VCenterError:
     if not said and fault.faultMsg != _SUMMARY_ONLY:
         said = " ".join((fault.faultMsg or "").split())
     if _NO_PERMISSION in detail.types:
-        named = ", ".join(detail.privileges) or "the required privilege (vCenter does not name it)"
+        named = ", ".join(detail.privileges) or "the required privilege (vCenter does not specify which)"
         return NotPermitted(
             f"{what}: the account does not have {named}",
             subject=subject,

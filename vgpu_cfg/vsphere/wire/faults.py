@@ -83,7 +83,7 @@ def to_error(fault: vmodl.MethodFault, what: str, subject: str = "") -> VCenterE
         case vim.fault.NoPermission():
             return _not_permitted(fault, what, subject)
         case vim.fault.RestrictedVersion() | vmodl.fault.NotEnoughLicenses():
-            remedy = "the license of the host or vCenter does not include this"
+            remedy = "the host or vCenter license does not include this feature"
         case vmodl.fault.ManagedObjectNotFound() if _is_manager(fault):
             return not_offered(f"{said} ({fault_name(fault)})", subject)
         case vmodl.fault.ManagedObjectNotFound():
@@ -124,7 +124,7 @@ def to_guest_error(fault: vmodl.MethodFault, what: str, subject: str, user: str)
     match fault:
         case vim.fault.InvalidGuestLogin():
             return GuestError(
-                f"the guest rejects the password of {user}",
+                f"the guest rejected {user}'s password",
                 subject=subject,
                 remedy="check the user and the secret under `guest.login`",
             )
@@ -194,7 +194,7 @@ def _not_permitted(fault: vim.fault.NoPermission, what: str, subject: str) -> No
     privileges = {fault.privilegeId} if fault.privilegeId else set()
     for lack in getattr(fault, "missingPrivileges", None) or ():
         privileges.update(lack.privilegeIds or ())
-    named = ", ".join(sorted(privileges)) or "the required privilege (vCenter does not name it)"
+    named = ", ".join(sorted(privileges)) or "the required privilege (vCenter does not specify which)"
     entity = _moid(fault, "object")
     return NotPermitted(
         f"{what}: the account does not have {named}" + (f" on {entity}" if entity else ""),

@@ -356,8 +356,8 @@ class Session:
         return LoginFailed(
             "the token was rejected",
             subject=self.address,
-            remedy="it may have expired or belong to another single sign-on domain; get a new one, for "
-            "example with `govc session.login -issue`",
+            remedy="the token may have expired or belong to another single sign-on domain; get a new "
+            "token, for example with `govc session.login -issue`",
         )
 
 

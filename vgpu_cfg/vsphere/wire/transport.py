@@ -286,7 +286,7 @@ class HttpsTransport:
             )
         if "CERTIFICATE_VERIFY_FAILED" in text:
             return CertificateRejected(
-                f"the certificate of {self._host} is not trusted: {_verify_message(error)}{self._shown()}",
+                f"the certificate from {self._host} is not trusted: {_verify_message(error)}{self._shown()}",
                 subject=self.address,
                 remedy="specify its CA with --ca-file, or compare the thumbprint with the server's and "
                 "pin it with --thumbprint",
@@ -424,7 +424,7 @@ class BudgetConnection(HTTPSConnection):
         except (socket.gaierror, UnicodeError) as error:
             raise NameResolutionError(self.host, self, _as_gai(error)) from error
         addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
-        problem: OSError = OSError("the name has no address")
+        problem: OSError = OSError("the host name has no address")
         for number, address in enumerate(addresses):
             try:
                 share = budget.left() / (len(addresses) - number)

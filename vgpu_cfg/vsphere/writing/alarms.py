@@ -50,7 +50,7 @@ class VCenterLocks:
     @property
     def place(self) -> str:
         """The folder of the locks, in words."""
-        return self._session.alarm_folder or "the root folder of vCenter"
+        return self._session.alarm_folder or "vCenter's root folder"
 
     def read(self) -> Locks:
         """Read all locks; three round trips."""

@@ -157,7 +157,7 @@ class VCenterHostWriter:
         """Start, stop or restart a service of the host; NotOffered where the host has none of that key."""
         host = read_managers(self._session, host_moid, "serviceSystem")
         services = host.manager("serviceSystem")
-        with offered(f"{action} of the service {service}", host.name, vim.fault.NotFound):
+        with offered(f"{action} of the {service} service", host.name, vim.fault.NotFound):
             match action:
                 case "start":
                     services.StartService(service)
@@ -271,10 +271,10 @@ class VCenterHostWriter:
             # What is set already is written again: it costs nothing, and a killed run may have been there.
             if not _is_one_of(found, write.before, write.options):
                 raise StalePlan(
-                    f"the options of module {write.module} are now {found!r}, but were {write.before!r} "
+                    f"the options for module {write.module} are now {found!r}, but were {write.before!r} "
                     "when planned",
                     subject=host.name,
-                    remedy="run the same command again; it plans from the current state",
+                    remedy="run the same command again to plan from the current state",
                 )
             modules.UpdateModuleOptionString(write.module, write.options)
 

@@ -37,7 +37,7 @@ _BAD = ("ERROR", "TIMED_OUT", "RETRY_PENDING", "SKIPPED")
 def draft_image(session: Session, change: SetImage) -> str:
     """Make a draft with the change's components. Raises StalePlan where the account has another draft."""
     path = f"{software_path(change.cluster_moid)}/drafts"
-    what = f"drafting the image of {change.subject.name}"
+    what = f"drafting {change.subject.name}'s image"
     for draft, one in mapping_of(
         session.rest.call("GET", path, None, what) or {}, what, session.address
     ).items():
@@ -62,7 +62,7 @@ def draft_image(session: Session, change: SetImage) -> str:
 
 def _check_left(session: Session, change: SetImage, draft: str) -> None:
     """See that a draft of this account has nothing but the image and the change's own components."""
-    what = f"reading a draft of the image of {change.subject.name}"
+    what = f"reading a draft of {change.subject.name}'s image"
     path = software_path(change.cluster_moid)
     found = mapping_of(session.rest.call("GET", f"{path}/drafts/{quote(draft)}", None, what), what, "")
     image = session.rest.call("GET", path, None, what)
@@ -72,7 +72,7 @@ def _check_left(session: Session, change: SetImage, draft: str) -> None:
 
 def _other_draft(change: SetImage, which: str = "") -> StalePlan:
     return StalePlan(
-        f"the account has a draft of the image of {change.subject.name}{which}",
+        f"the account has a draft of {change.subject.name}'s image{which}",
         subject=change.subject.name,
         remedy="save or discard it on the cluster's Updates tab, then run the command again",
     )
@@ -96,7 +96,7 @@ def drop_draft(session: Session, cluster_moid: str, draft: str) -> None:
     """Delete a draft, if it is there."""
     path = f"{software_path(cluster_moid)}/drafts/{quote(draft)}"
     try:
-        session.rest.call("DELETE", path, None, "deleting a draft of the image")
+        session.rest.call("DELETE", path, None, "deleting an image draft")
     except NotFound:
         return
 
@@ -117,7 +117,7 @@ def begin_image_task(
 
 def read_image_task(session: Session, task: str) -> TaskUpdate:
     """Return what became of a task, with the errors in its result."""
-    what = "reading a task of Lifecycle Manager"
+    what = "reading a Lifecycle Manager task"
     info = mapping_of(session.rest.call("GET", f"{TASKS}/{quote(task)}", None, what), what, session.address)
     state = _STATES.get(str(info.get("status")), TaskState.RUNNING)
     result = info.get("result")

@@ -133,10 +133,10 @@ def _check_uplinks(spec: Any, write: SwitchWrite, host_name: str) -> None:
     found = uplinks_of(spec)
     if set(found) not in (set(write.before), set(write.uplinks)):
         raise StalePlan(
-            f"the uplinks of {write.switch} are now {', '.join(found) or 'none'}, but were "
+            f"the uplinks on {write.switch} are now {', '.join(found) or 'none'}, but were "
             f"{', '.join(write.before) or 'none'} when planned",
             subject=host_name,
-            remedy="run the same command again; it plans from the current state",
+            remedy="run the same command again to plan from the current state",
         )
 
 

@@ -165,7 +165,7 @@ def _system_id(session: Session, host_moid: str) -> str:
     browser: Any = next((item.get("environmentBrowser") for item in found), None)
     if browser is None:
         return ""
-    with translated("reading the system ID of a host", host_moid):
+    with translated("reading a host's system ID", host_moid):
         target = browser.QueryConfigTarget(vim.HostSystem(host_moid, session.stub))
     return system_id_of(target)
 

@@ -105,7 +105,7 @@ class VCenterThrowAway:
     def try_attribute(self, name: str, text: str) -> str:
         """Define a custom attribute for folders, set it on the root folder, and return its value."""
         root = vim.Folder(self.root_moid, self._session.stub)
-        with translated("defining a throw-away custom attribute", name):
+        with translated("defining a temporary custom attribute", name):
             key = self._fields().AddCustomFieldDef(name, vim.Folder, None, None).key
             self._fields().SetField(root, key, text)
         values = Paths("vim.Folder", ("customValue",))
@@ -121,7 +121,7 @@ class VCenterThrowAway:
 
     def remove_attribute(self, key: str) -> None:
         """Remove the definition of a custom attribute with its values."""
-        with translated("removing a throw-away custom attribute", key):
+        with translated("removing a temporary custom attribute", key):
             self._fields().RemoveCustomFieldDef(int(key))
 
     def _fields(self) -> Any:

@@ -192,7 +192,7 @@ class VCenterWriter:
     def set_overrides(self, cluster_moid: str, overrides: Mapping[str, Mapping[str, SettingValue]]) -> str:
         """Set a cluster's overrides for single VMs, all of them in one task."""
         spec = override_specs(self._session, cluster_moid, overrides)
-        return self._reconfigure(cluster_moid, "VM overrides of the cluster", cluster_moid, spec)
+        return self._reconfigure(cluster_moid, "the cluster's VM overrides", cluster_moid, spec)
 
     def set_attributes(self, moid: str, values: Mapping[str, str]) -> None:
         """Set custom attributes of a VM."""

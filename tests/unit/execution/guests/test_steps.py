@@ -293,7 +293,7 @@ def test_a_mark_that_does_not_show_is_not_confirmed() -> None:
     apply = server._apply
     server._apply = lambda moid, spec: apply(moid, spec.model_copy(update={"extra_config": {}}))  # type: ignore[method-assign]  # the fake is bent for this test
     report, _ = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
-    assert "does not have the mark of the guest setup" in report.outcomes[0].message
+    assert "does not have the guest setup mark" in report.outcomes[0].message
 
 
 def test_a_guest_that_says_done_without_a_module_is_not_believed() -> None:

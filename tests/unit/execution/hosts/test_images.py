@@ -135,11 +135,11 @@ def test_an_image_is_drafted_validated_committed_and_the_hosts_are_checked() -> 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"image": None}, "the image of gpu cannot be edited: no image manages the cluster"),
-        ({"image": ClusterImage(unread="HTTP 503")}, "the image of gpu cannot be edited: HTTP 503"),
-        ({"unread": "HTTP 503"}, "the image of gpu cannot be edited: HTTP 503"),
+        ({"image": None}, "gpu's image cannot be edited: the cluster is not managed with an image"),
+        ({"image": ClusterImage(unread="HTTP 503")}, "gpu's image cannot be edited: HTTP 503"),
+        ({"unread": "HTTP 503"}, "gpu's image cannot be edited: HTTP 503"),
         ({"image": ClusterImage(manager="SDDC Manager")}, "SDDC Manager"),
-        ({"loses": frozenset({DRIVER})}, "does not contain the components that were committed"),
+        ({"loses": frozenset({DRIVER})}, "does not contain the committed components"),
         ({"failures": {("validate image", 1): ("Error", "The draft is invalid.")}}, "The draft is invalid."),
         ({"failures": {("check image", 1): ("Error", "Nothing was checked.")}}, "Nothing was checked."),
         ({"others": 10**9}, "another Lifecycle Manager task has not finished after 4 h"),
@@ -197,7 +197,7 @@ def test_an_image_with_components_that_were_not_shown_is_not_applied(
 
 def test_a_host_without_a_report_is_checked_and_not_remediated_unseen() -> None:
     server = estate(image=ClusterImage(components={DRIVER: NEW}))
-    assert "does not report how the image of gpu changes esx-01" in remediated(server).message
+    assert "does not report how gpu's image changes esx-01" in remediated(server).message
     assert server.asked("check image")
     assert not server.asked("apply image")
 

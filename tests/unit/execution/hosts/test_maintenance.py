@@ -82,9 +82,7 @@ def test_a_host_at_which_another_plan_works_is_refused_by_its_name() -> None:
     server = estate()
     server.host("esx-01").set_mark(plan="other", maintenance=True, reason="sets mig")
     report, _ = run(server, enter())
-    assert (
-        "the plan other has been working on esx-01 since 2026-03-02 21:04: sets mig" in only(report).message
-    )
+    assert "plan other has been working on esx-01 since 2026-03-02 21:04: sets mig" in only(report).message
     assert server.asked() == []
 
 
@@ -117,9 +115,9 @@ def test_a_host_that_would_not_end_in_the_window_is_not_begun_and_the_next_one_m
     [
         (
             {"passthrough": (PassthroughDevice(key=1, pci_id="0000:3b:00.0"),)},
-            "it uses a device of this host",
+            "it uses a device on this host",
         ),
-        ({"nics": (VirtualNic(key=1, kind="sriov"),)}, "it uses a device of this host"),
+        ({"nics": (VirtualNic(key=1, kind="sriov"),)}, "it uses a device on this host"),
         (
             {"vgpus": (VgpuDevice(key=1, profile="grid_a100-40c"),)},
             "it has a vGPU and was moved to this host after planning",
@@ -155,7 +153,8 @@ def test_a_vm_of_the_plan_with_a_vgpu_is_moved_and_one_that_can_be_moved_is_told
     add_vm(server, "new")
     report, events = run(server, enter(evacuates=("planned",)))
     assert statuses(report) == {"enter esx-01": "done"}
-    assert "DRS also migrates VMs started there after planning: new" in [event.message for event in events]
+    told = "DRS also migrates VMs that were started on the host after planning: new"
+    assert told in [event.message for event in events]
 
 
 def test_a_vm_elsewhere_or_switched_off_is_in_nobodys_way() -> None:
@@ -288,5 +287,5 @@ def test_a_host_that_somebody_else_holds_down_is_marked_and_given_back_to_them()
 def test_a_host_that_its_holder_has_given_back_is_planned_anew() -> None:
     server = estate()
     report, _ = run(server, enter(is_held=True))
-    assert "esx-01 has exited the maintenance mode that another user had started" in only(report).message
+    assert "esx-01 has exited maintenance mode, which another user had started" in only(report).message
     assert server.asked() == []

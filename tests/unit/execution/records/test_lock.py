@@ -316,8 +316,8 @@ def test_what_cannot_be_given_back_is_told_and_ends_nothing(tmp_path: Path) -> N
     with run_of(Gone(), tmp_path) as locks:
         locks.take(DEMO)
     assert said == [
-        "the locks of this run could not be released: vCenter does not answer; the next command on this "
-        "machine removes them; on other machines, use `vgpu-cfg unlock one --server vc01.lab`"
+        "this run's locks could not be released: vCenter does not answer. The next command on this "
+        "machine removes them. On other machines, use `vgpu-cfg unlock one --server vc01.lab`"
     ]
 
 

@@ -162,7 +162,7 @@ def test_a_host_that_falls_silent_is_asked_no_more() -> None:
     first = found.hosts["host-1"]
     assert first.groups == {FactGroup.BASE, FactGroup.OPTIONS}
     assert {first.unread[group] for group in ALL_GROUPS - first.groups} == {
-        "reading the options of kernel modules: the host does not respond (HostNotConnected)"
+        "reading kernel module options: the host does not respond (HostNotConnected)"
     }
     assert found.hosts["host-2"].groups == ALL_GROUPS
     assert calls.count("fetchSoftwarePackages") == 1
@@ -174,7 +174,7 @@ def test_a_refusal_concerns_one_group() -> None:
     )
     found, _ = read(["host-1"], {"QueryConfiguredModuleOptionString": lacking})
     assert found.hosts["host-1"].unread == {
-        FactGroup.MODULES: "reading the options of kernel modules: "
+        FactGroup.MODULES: "reading kernel module options: "
         "the account does not have Host.Config.Settings on host-1"
     }
     assert found.hosts["host-1"].groups == ALL_GROUPS - {FactGroup.MODULES}

@@ -97,7 +97,8 @@ def test_at_the_default_level_an_hour_is_all_there_is(tmp_path: Path) -> None:
     (use,) = found.gpus
     assert use.past is not None
     assert (use.past.span_seconds, use.past.samples) == (3600, 180)
-    why = "vCenter keeps this counter only at statistics level 4 or higher, but no interval uses it"
+    why = "vCenter keeps this counter only at statistics level 4 or higher, "
+    why += "but no interval is set to that level"
     assert found.past_unread == why
 
 

@@ -143,7 +143,7 @@ FAILED = f'<L><fault {XSI} x:type="VimEsxCLICLIFault">{LINES}</fault></L>'
             executer(),
             refused("No.", NOT_ALLOWED.replace("privilegeId", "p")),
             NotPermitted,
-            "vCenter does not name it",
+            "vCenter does not specify which",
         ),
         (executer(), refused("EsxCLI.CLIFault.summary", FAILED), VCenterError, "list: Unable to find it$"),
         (executer(), refused("Plain words.", "<broken"), VCenterError, "list: Plain words.$"),

@@ -198,7 +198,7 @@ def _texts(path: Path, connection: Connection, vcenter: str) -> Iterator[str]:
     templates = sorted(vm.name for vm in observed.vms if vm.is_template)
     profiles = _free_profiles(observed)
     for what, found, remedy in (
-        ("free vGPU", profiles, "run `vgpu-cfg doctor` to see what the hosts lack"),
+        ("free vGPU", profiles, "run `vgpu-cfg doctor` to see what the hosts are missing"),
         ("VM template", templates, "convert a VM with EFI firmware and without a GPU to a template"),
     ):
         if not found:

@@ -317,7 +317,7 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions) -> int:
             subject=f"{first.subject.kind} {first.subject.name}",
             remedy=f"run {plan_again} to see which changes vCenter did not keep"
             if work.tell is None
-            else "rerun the command; it plans from the current state",
+            else "rerun the command to plan from the current state",
         )
     return code
 

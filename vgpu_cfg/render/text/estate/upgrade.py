@@ -44,7 +44,7 @@ def render_upgrade(
     title = Text(f"upgrade of {server} to {found.target.words}", style="bold")
     lines = both_ends(title, Text(count, style="dim"), width)
     if found.unknown:
-        lines += _paragraph("UNREAD", f"installed driver of {_runs(found.unknown, most)}", width)
+        lines += _paragraph("UNREAD", f"installed driver on {_runs(found.unknown, most)}", width)
     if not found.hosts:
         return [*lines, Text(""), Text("Nothing to do: no host needs the upgrade.")]
     lines += [Text(""), *_hosts(found, width, most), *_vms(found, width, most), *_firsts(found, width)]
@@ -53,7 +53,9 @@ def render_upgrade(
         lines += [Text(""), *fold(Text(f"TO {name}", style="bold"), width)]
         lines += [part for line in letter.splitlines() for part in fold(Text(line), width, hang=4)]
     return (
-        lines if with_all else [*lines, Text("-v lists all VMs, and the notice to each owner.", style="dim")]
+        lines
+        if with_all
+        else [*lines, Text("-v lists all VMs and the notices to their owners.", style="dim")]
     )
 
 
@@ -185,7 +187,7 @@ def _waves(
 def _spare(wave: Wave) -> str:
     """Whether the clusters of a wave keep their spare, else how many VMs have no other host."""
     lacking = sum(one.count for one in wave.spares)
-    return f"lacks for {counted(lacking, 'VM')}" if lacking else "kept" if wave.spares else ""
+    return f"insufficient for {counted(lacking, 'VM')}" if lacking else "kept" if wave.spares else ""
 
 
 def render_rehearsal(played: Sequence[Played], width: int) -> list[Text]:
@@ -215,7 +217,7 @@ def render_rehearsal(played: Sequence[Played], width: int) -> list[Text]:
     expected, took = sum(3600 * one.wave.hours for one in known), sum(one.seconds for one in known)
     if expected:
         text = f"expected {duration(expected)}, took {duration(took)}: {took / expected - 1:+.0%}"
-        lines += _paragraph("TOTAL", f"{text}, without forecasts by defaults", width)
+        lines += _paragraph("TOTAL", f"{text}, excluding forecasts based on defaults", width)
     note = "in the rehearsal, DRS is fully automated, and owners power off their VMs before each wave"
     return [*lines, *_paragraph("NOTE", note, width)]
 

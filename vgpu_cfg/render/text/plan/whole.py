@@ -86,7 +86,7 @@ _OF_VMS = {
     Code.KEEP_FREE_UNMET: "too few spare hosts",
     Code.SET_AT_CREATION_ONLY: "would now be created differently",
     Code.NOT_MADE_ANEW: "could not be recreated",
-    Code.ORPHAN_ELSEWHERE: "no longer in the plan file, nor is their folder",
+    Code.ORPHAN_ELSEWHERE: "no longer in the plan file, and neither is their folder",
 }
 """The text of findings about VMs, before their names."""
 _STYLES = {"+": "green", "-": "red"}

@@ -135,7 +135,7 @@ def _stranded(gpus: Sequence[PooledGpu]) -> str:
         f"{size(lost)} lost" if lost else "",
         f"{size(bound)} locked" if bound else "",
         counted(slices, "compute slice") if slices else "",
-        f"NVLink of {counted(links, 'GPU')}" if links else "",
+        f"NVLink between {counted(links, 'GPU')}" if links else "",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -220,7 +220,7 @@ def render_size(
     unknown = [f"{one.gpus} × {one.profile}" for one in found if one not in told]
     unknown += [f"{sheet.servers} × {sheet.server}" for sheet in rooms if sheet not in published]
     if unknown:
-        words = f"no published power: {listed(unknown, shown=6)}; -v shows their rows"
+        words = f"no published power figures: {listed(unknown, shown=6)}; -v shows their rows"
         lines += hanging("UNKNOWN", words, width, indent=0)
     if len(told) > len(shown):
         words = f"{len(told) - len(shown)} more candidates (use -v to list them)"
@@ -280,7 +280,7 @@ def _short(one: StandingHosts) -> Iterator[str]:
         has = f"{fold_hosts(names)} {'has' if len(names) == 1 else 'have'} {size(memory)} of memory"
         yield (
             f"{has} for {size(one.framebuffer_mib or 0)} of framebuffer; as a rule of thumb, memory is "
-            "twice the framebuffer, and all memory of VMs with vGPUs is reserved"
+            "twice the framebuffer, and VMs with vGPUs reserve all of their memory"
         )
 
 

@@ -225,7 +225,7 @@ def _hour_notes(found: Hours, width: int) -> list[Text]:
     if found.uncounted:
         names = ", ".join(found.uncounted)
         notes.append(
-            f"{counted(len(found.uncounted), 'profile')} not in catalog, counted as whole GPUs: {names}."
+            f"{counted(len(found.uncounted), 'profile')} not in the catalog, counted as whole GPUs: {names}."
         )
     return [line for note in notes for line in fold(Text(f"  {note}", style="dim"), width, hang=2)]
 

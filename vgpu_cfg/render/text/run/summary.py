@@ -432,14 +432,18 @@ def _left(drained: Drained, width: int) -> list[Text]:
     name = drained.host.name
     if drained.running:
         words = (
-            f"{name} still runs {', '.join(drained.running)}; to continue, rerun the command with the "
-            "same options"
+            f"{name} is still running {', '.join(drained.running)}; to continue, rerun the command with "
+            "the same options"
         )
         return [Text(""), *fold(Text(words, "bold yellow"), width, hang=2)]
     enter = command("govc", "host.maintenance.enter", drained.host.inventory_path or name)
     return [
         Text(""),
-        *fold(Text(f"{name} runs no VMs and can enter maintenance mode", "bold green"), width, hang=2),
+        *fold(
+            Text(f"no VMs are running on {name}, so it can enter maintenance mode", "bold green"),
+            width,
+            hang=2,
+        ),
         *hanging("NEXT", enter, width, indent=0, label_width=6),
         *hanging("THEN", f"{drained.back}   when maintenance is complete", width, indent=0, label_width=6),
     ]

@@ -147,7 +147,7 @@ def _total(found: Absence) -> str:
     """Say how many VMs go how, for how long at most, and what starts again after a death."""
     sums = found.totals
     if not sums.vms:
-        return "no VMs are affected" if found.away.host_stays else "no VMs run on it"
+        return "no VMs are affected" if found.away.host_stays else "no VMs are running on it"
     ways = [f"{count} {_MANY[how][count > 1]}" for how, count in sums.ways.items() if count]
     if sums.longest_stun_ms is not None:
         ways[0] += f" (paused for up to {duration(sums.longest_stun_ms / 1000)})"
@@ -194,7 +194,7 @@ def _restarts(found: Absence) -> str:
         case AwayNic():
             return "restarts VMs of failed hosts; not verified for NIC failures"
         case AwayCluster():
-            return "restarts VMs only on hosts in the same cluster, and none remain"
+            return "restarts VMs only on hosts in the same cluster, but none remain"
         case AwayHost():
             pass
         case _:
@@ -203,8 +203,8 @@ def _restarts(found: Absence) -> str:
         by_hand = [one.vm for one in found.vms if one.died.to and not one.died.by_ha]
         but = f"; restart {fold_names(by_hand)} manually" if by_hand else ""
         room = "restarts VMs if the remaining hosts have capacity"
-        return f"on in {found.cluster}: {room}{but}"
-    return "off: after confirming that the host is down, restart the VMs manually"
+        return f"enabled in {found.cluster}: {room}{but}"
+    return "disabled: after confirming that the host is down, restart the VMs manually"
 
 
 def _next(found: Absence) -> str:
