@@ -166,7 +166,7 @@ class _Channel:
                 found = self._processes.ListProcessesInGuest(self._vm, self._auth, [pid])
             if not found:
                 raise GuestNotReady(
-                    "the guest no longer reports the status of the program",
+                    "the guest no longer reports the program's status",
                     subject=self._target.name,
                     remedy="the guest or its VMware Tools may have restarted; run the same command again",
                 )

@@ -44,7 +44,7 @@ options:
     description: Maximum number of concurrent tasks.
     type: int
   change:
-    description: The ID of the change in your change management system.
+    description: The change ID in your change management system.
     type: str
   reason:
     description: The reason for the run. Do not include secrets; many people can read it.

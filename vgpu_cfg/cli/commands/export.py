@@ -92,7 +92,8 @@ def export(
         typer.Option(
             "--update",
             metavar="PLAN",
-            help="Write the current state of the VMs named with --vm into this plan file; keep its comments.",
+            help="Update this plan file with the current state of the VMs specified with --vm; keep its "
+            "comments.",
             show_default=False,
         ),
     ] = None,
@@ -109,7 +110,9 @@ def export(
     if init:
         beside = (clusters, folders, vms, hosts, name, template, update, connection.recording, force or None)
         if to is None or any(one is not None for one in beside):
-            raise typer.BadParameter("requires -o and a vCenter, and no other option", param_hint="--init")
+            raise typer.BadParameter(
+                "requires -o and a vCenter, and accepts no other option", param_hint="--init"
+            )
         if to.exists():
             raise typer.BadParameter(f"{to} already exists", param_hint="-o")
         from vgpu_cfg.cli.flows.files import export_flow
@@ -119,7 +122,7 @@ def export(
     if update is not None:
         others = (clusters, folders, hosts, name, template, to, force or None)
         if not vms or any(one is not None for one in others):
-            raise typer.BadParameter("requires --vm and no other filter", param_hint="--update")
+            raise typer.BadParameter("requires --vm and accepts no other filter", param_hint="--update")
         chosen = UpdateOptions(tuple(vms), yes=yes, dry_run=dry_run, output=output)
         _update(update, chosen, connection, variables, variable_files)
         return

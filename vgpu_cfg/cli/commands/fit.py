@@ -74,12 +74,12 @@ def fit(
     ] = None,
     *,
     plan: Annotated[
-        Path | None, typer.Option("--plan", help="Count VMs of this plan file instead.", show_default=False)
+        Path | None, typer.Option("--plan", help="Count VMs from this plan file instead.", show_default=False)
     ] = None,
     vm: Annotated[
         str | None,
         typer.Option(
-            "--vm", help="The VM or line of the plan file.", show_default=False, callback=bare("vm")
+            "--vm", help="The VM or line in the plan file.", show_default=False, callback=bare("vm")
         ),
     ] = None,
     clusters: ClustersOption = None,
@@ -113,7 +113,7 @@ def fit(
         ),
     ] = None,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit 10 if none fits or none is allowed.")
+        bool, typer.Option("--exit-code", help="Exit with 10 if no additional VM fits or is allowed.")
     ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every host, even those without a matching board.")
@@ -311,7 +311,7 @@ def size(
         str | None,
         typer.Argument(
             metavar="[PLAN|CLUSTER]",
-            help="Instead of a model: show rack space and power for the hosts of this plan or cluster.",
+            help="Instead of a model: show rack space and power for the hosts in this plan or cluster.",
             show_default=False,
         ),
     ] = None,
@@ -363,7 +363,7 @@ def size(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Estimate the GPUs, step time, rack space and power that a model needs."""
+    """Estimate the GPUs, step time, rack space and power that a model requires."""
     if of is not None:
         if parameters is not None or framebuffer is not None or boards:
             raise typer.BadParameter(

@@ -58,7 +58,7 @@ def history(
     run: Annotated[
         str | None,
         typer.Option(
-            "--run", metavar="ID", help="Show one run with its steps; the start of the ID is enough."
+            "--run", metavar="ID", help="Show one run with its steps; specify the ID or its first characters."
         ),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show all steps of a run.")] = False,

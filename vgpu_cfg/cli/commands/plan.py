@@ -169,7 +169,7 @@ _PinOption = Annotated[
         "downloads.lock.yaml next to the plan file.",
     ),
 ]
-_NAME_ONE = "applies to a single plan; specify one file of the folder"
+_NAME_ONE = "applies to a single plan; specify one file from the folder"
 
 
 class SchemaOf(StrEnum):

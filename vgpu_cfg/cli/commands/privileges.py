@@ -73,14 +73,17 @@ def privileges(
     any_state: Annotated[
         bool,
         typer.Option(
-            "--any-state", help="All privileges the plan file could ever require; no vCenter is contacted."
+            "--any-state",
+            help="List all privileges that the plan file could require, without contacting a vCenter.",
         ),
     ] = False,
     required: Annotated[bool, typer.Option("--required", help="Omit optional privileges.")] = False,
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Exit 5 if the account lacks a privilege, 9 if this cannot be fully determined."
+            "--check",
+            help="Exit with 5 if the account lacks a privilege, or with 9 if this cannot be fully "
+            "determined.",
         ),
     ] = False,
     allow_power_cycle: PowerCycleOption = False,

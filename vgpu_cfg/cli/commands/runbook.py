@@ -162,7 +162,7 @@ def _runs(request: PlanRequest) -> list[_Run]:
     if reported:
         return reported
     raise NotFound(
-        f"no run of {name} is recorded on this machine",
+        f"no runs of {name} are recorded on this machine",
         subject=str(state_folder() / "journals"),
         remedy="run this on the machine that ran `vgpu-cfg apply`",
     )

@@ -46,7 +46,8 @@ def upgrade(
         typer.Option(
             "--fixed-in",
             metavar="VERSION",
-            help="The fixed driver of a branch, from a security bulletin; can be repeated, once per branch.",
+            help="The fixed driver version for a branch, from a security bulletin; can be repeated, once "
+            "per branch.",
         ),
     ] = None,
     esxi: Annotated[

@@ -91,7 +91,7 @@ def cordon(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Keep new VMs of all plans off hosts or GPUs; running VMs are not affected."""
+    """Keep new VMs from all plans off hosts or GPUs; running VMs are not affected."""
     if check:
         if plan is None:
             raise typer.BadParameter("requires --plan", param_hint="--check")
@@ -114,7 +114,7 @@ def drain(
     *,
     power_off: _PowerOffOption = None,
     others: Annotated[
-        bool, typer.Option("--others", help="Also migrate VMs that belong to no plan (vMotion).")
+        bool, typer.Option("--others", help="Also migrate VMs that do not belong to any plan (vMotion).")
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,

@@ -73,7 +73,7 @@ def verify(
         typer.Option(
             "--threshold",
             metavar="NAME=SHARE",
-            help="Change a threshold: host_memory, gpu_memory, busbw as share of the line rate; or "
+            help="Change a threshold: host_memory, gpu_memory, busbw as a share of the line rate; or "
             "seconds=10, line_gbps=25, clock_seconds=5, licence_hours=2, loss=10%.",
         ),
     ] = None,

@@ -253,7 +253,7 @@ def access_of(
 def _of_bmc(connection: Connection, host: Host, access: Access | None) -> Part:
     from vgpu_cfg.planning.hosts.sequence import bmc_of
 
-    name, source = "bmc-log.json", "Redfish log services of the BMC"
+    name, source = "bmc-log.json", "the BMC's Redfish log services"
     if access is None:
         return Part(name, source, why=_NO_PLAN)
     bmc = bmc_of(access.entry, host.name)

@@ -26,7 +26,7 @@ _OPTIONS: dict[str, Any] = {
         typer.Option(
             "--change",
             metavar="ID",
-            help="The ID of the change in your change management system.",
+            help="The change ID in your change management system.",
             show_default=False,
             rich_help_panel="Run",
         ),
@@ -141,7 +141,7 @@ def rotated(rotate: list[Rotation] | None, desired: DesiredPlan) -> tuple[str, .
 
 
 _NAMES = {
-    Rotation.KEYS: "keys, since the plan sets up no guests",
+    Rotation.KEYS: "keys, because the plan does not set up any guests",
     Rotation.LICENCE: "a license token; set one with `guest.licence`",
     Rotation.REGISTRY: "a registry password; set one with `training.registry`",
 }

@@ -201,8 +201,8 @@ class _Staging(InGuest):
         unknown = [name for name, key in self._host_keys.items() if key == UNKNOWN]
         if unknown:
             self.note(
-                f"the host keys of {', '.join(unknown)} are unknown, so they will not be trusted until the "
-                "next run"
+                f"the host keys for {', '.join(unknown)} are unknown, so they will not be trusted until "
+                "the next run"
             )
         return self._host_keys
 

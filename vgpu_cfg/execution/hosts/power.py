@@ -245,7 +245,7 @@ def confirm_booted(change: RebootHost | RemediateHost, hosts: HostSession) -> Wa
             raise
         names = ", ".join(one.target.id for one in pending)
         raise NeedsManualStep(
-            f"the reboot of {change.host.name} did not activate {names}; a cold boot is required",
+            f"rebooting {change.host.name} did not activate {names}; a cold boot is required",
             subject=change.host.name,
             remedy="run the same command again, which shuts down the host if `disruption` allows "
             "`cold_boot`; or power-cycle the host first",

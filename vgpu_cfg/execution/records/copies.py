@@ -113,7 +113,7 @@ class JournalCopy:
         self._lines.put(None)
         self._thread.join(CLOSING_SECONDS if not self.problem else 0)
         if self._thread.is_alive() and not self.problem:
-            self._report("it could not be written completely in time")
+            self._report("the copy was not completed in time")
 
     def _run(self) -> None:
         try:

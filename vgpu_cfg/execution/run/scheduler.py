@@ -252,7 +252,7 @@ class Scheduler:
     def _index_of(self, need: str, change: Change) -> int:
         if need not in self._index:
             raise PlanError(
-                f"it requires {need!r}, which is not in the plan",
+                f"this change requires {need!r}, which is not in the plan",
                 subject=change.id,
                 remedy="recreate the plan",
             )

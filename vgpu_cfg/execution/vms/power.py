@@ -67,7 +67,8 @@ def power_off_vm(change: PowerOffVm, session: RunSession) -> Step:
                 return StepResult(vm_moid=vm.moid, message="shut down through the guest OS")
         if not session.options.force_power_off:
             raise NotConfirmed(
-                f"the guest of {vm.name} did not shut down in {session.options.shutdown_seconds:.0f} s",
+                f"the guest OS on {vm.name} did not shut down within "
+                f"{session.options.shutdown_seconds:.0f} s",
                 subject=vm.name,
                 remedy="shut it down in the guest; then run the same command again",
             )
@@ -121,7 +122,7 @@ def _switch_on(vm: Vm, change: PowerOnVm, session: RunSession) -> Waiting[tuple[
         raise NotConfirmed(
             f"{vm.name} is {after.power_state} after the power-on task",
             subject=vm.name,
-            remedy=f"check the events of {vm.name} in vCenter; then {PLAN_AGAIN}",
+            remedy=f"check {vm.name}'s events in vCenter; then {PLAN_AGAIN}",
         )
     if after.host_moid is None:
         raise NotConfirmed(
@@ -181,7 +182,7 @@ def _gpus_of(vm: Vm, host_moid: str, shown: tuple[str, ...], session: RunSession
         before = found
         if session.now() >= deadline:
             raise NotConfirmed(
-                f"the host does not report the GPU of {vm.name}",
+                f"the host does not report {vm.name}'s GPU",
                 subject=vm.name,
                 remedy=f"{vm.name} is running; see `vgpu-cfg status`, or set `numa: off` for this VM",
             )

@@ -406,7 +406,7 @@ def _compare(
     if vm.detail is None:
         # Nothing would seem to be there, and every device would be added a second time.
         raise NotConfirmed(
-            f"the details of {vm.name} cannot be read after the task",
+            f"{vm.name}'s details cannot be read after the task",
             subject=vm.name,
             remedy=(
                 "make sure that its host is connected and that the account has read access to the VM; then "
@@ -467,7 +467,7 @@ def set_cordon(change: SetCordon, session: RunSession) -> Step:
         raise NotConfirmed(
             f"{change.host.name} does not have the new values for {', '.join(lacking)}",
             subject=change.host.name,
-            remedy=f"check the custom attributes of {change.host.name} in vCenter; then {PLAN_AGAIN}",
+            remedy=f"check {change.host.name}'s custom attributes in vCenter; then {PLAN_AGAIN}",
         )
     return StepResult()
 

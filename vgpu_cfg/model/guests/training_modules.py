@@ -158,7 +158,7 @@ class ImageModule(ModuleBase):
         source = f"load {self.archive}" if self.archive else f"pull {self.image}"
         return Description(
             words=self.image.rpartition("/")[2],
-            by_hand=f"{source}; it requires {self.minimum_free_gib} GiB of free "
+            by_hand=f"{source}, which requires {self.minimum_free_gib} GiB of free "
             f"space{_PROOFS[self.framework]}",
             fetched=fetched_file("training.archive", self.archive, self.sha256)
             if self.archive

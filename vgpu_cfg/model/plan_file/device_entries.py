@@ -81,7 +81,8 @@ class HostGpuEntry(Frozen):
         "unchanged",
     )
     sharing: Stated[Annotated[Sharing, in_words(Sharing)]] = key(
-        "How vGPUs share a GPU: time-sliced or MIG-backed. On Hopper and later, MIG requires no reboot.",
+        "How vGPUs share a GPU: time-sliced or MIG-backed. On Hopper and later, MIG does not require a "
+        "reboot.",
         HOST_REBOOT,
         "unchanged",
     )
@@ -140,7 +141,7 @@ class HostNicEntry(Frozen):
         propertyNames=FIRMWARE_NAMES,
     )
     roce: Stated[Annotated[RoceEntry | bool, AfterValidator(_with_defaults)]] = key(
-        "RoCE settings of the host's driver; true: the defaults, false: off.", HOST_REBOOT, "unchanged"
+        "The host driver's RoCE settings; true: the defaults, false: off.", HOST_REBOOT, "unchanged"
     )
     switch: RemovableText = key(
         'The switch to add the NIC to as an uplink; "" removes it from a standard switch.', LIVE, "unchanged"

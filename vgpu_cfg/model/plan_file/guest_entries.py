@@ -55,7 +55,7 @@ class LoginEntry(Frozen):
     password: Stated[NamedSecret] = key(
         "The secret with the account's password; required for guest operations.", NEXT_RUN
     )
-    port: Port = key("The port of the guest's SSH server.", NEXT_RUN, value=22)
+    port: Port = key("The guest's SSH server port.", NEXT_RUN, value=22)
     # The last one: below it the function of its name is out of reach.
     key: Stated[NamedSecret] = key("The secret with a private key.", NEXT_RUN)
 

@@ -222,7 +222,7 @@ class HostEntry(Frozen):
     """One entry in `hosts`: the hosts of a cluster, or named hosts, and their settings."""
 
     cluster: OptionalText = key(
-        "All hosts of this cluster, by name or inventory path; a glob means all clusters that match.",
+        "All hosts of this cluster, by name or inventory path; a glob selects all matching clusters.",
         NEXT_RUN,
     )
     names: Texts = key(

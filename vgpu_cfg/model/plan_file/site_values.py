@@ -239,7 +239,7 @@ class SiteEntry(Frozen):
     )
     closed: bool = key("Whether staging is restricted to the site's hosts.", IN_GUEST, value=False)
     hosts: SiteHosts = key(
-        "Additional hosts of the site; .example.com matches all names below it.",
+        "Additional site hosts; .example.com matches all names below it.",
         IN_GUEST,
         "none",
         value=tuple,

@@ -88,7 +88,7 @@ class MonitoringEntry(Frozen):
 class TrafficEntry(Frozen):
     """Traffic classes on the management NIC: data loading may borrow, and starves nothing."""
 
-    link: Annotated[Rate, Kept(int)] = key("The total bandwidth of the NIC, for example 10Gbps.", IN_GUEST)
+    link: Annotated[Rate, Kept(int)] = key("The NIC's total bandwidth, for example 10Gbps.", IN_GUEST)
     control: Annotated[Rate, Kept(int)] = key(
         "The bandwidth reserved for ssh and the launcher, for example 200Mbps.", IN_GUEST
     )
@@ -178,7 +178,7 @@ class TrainingEntry(Frozen):
         IN_GUEST,
         "always all workers",
     )
-    port: Port = key("The port of the SSH server in the containers.", IN_GUEST, value=2222)
+    port: Port = key("The SSH server port in the containers.", IN_GUEST, value=2222)
     keys: Stated[NamedSecret] = key(
         "The secret, at least 32 bytes long, from which all of the plan's SSH keys are derived.",
         IN_GUEST,

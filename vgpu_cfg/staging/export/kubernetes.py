@@ -224,7 +224,8 @@ def write_gpu_operator(host_list: HostList) -> Exported:
     if own and len(own) < len(with_gpus):
         without = ", ".join(host.vm for host in with_gpus if not host.driver_in_guest)
         notes.append(
-            f"the plan installs no driver in {without}; the operator installs one on all nodes or none"
+            f"the plan does not install a driver in {without}; the operator installs a driver on all nodes "
+            "or none"
         )
     if is_brought and has_vgpus:
         files["licence-secret.sh"] = _secret(host_list)
@@ -251,7 +252,9 @@ def _secret(host_list: HostList) -> str:
 def write_jobs(host_list: HostList, _options: ExportOptions) -> Exported:
     """Write all jobs; none of a plan without an image, since a pod needs one."""
     if not host_list.image:
-        return Exported({}, ("no job is exported because the plan has no image: training: {image: IMAGE}",))
+        return Exported(
+            {}, ("jobs are not exported because the plan has no image: training: {image: IMAGE}",)
+        )
     notes = [f"the jobs run {_TRAIN} from the image: replace it with your own command"]
     if len({host.slots for host in host_list.workers}) > 1:
         notes.append("the workers have different GPU counts: the jobs use the lowest count on every worker")

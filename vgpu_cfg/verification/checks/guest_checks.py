@@ -61,7 +61,7 @@ def ask_reached(view: GuestView) -> Asking:
             VerifyCode.GUEST_UNREACHED,
             f"its host {view.host} {view.host_state}",
             "a responding host",
-            meaning="the state of the VM is unknown",
+            meaning="the VM's state is unknown",
             remedy=f"reconnect {view.host}; in the meantime, `vgpu-cfg plan` shows where the VM could start",
         )
     if not view.powered_on and not view.shall_run:
@@ -161,8 +161,8 @@ def ask_driver(view: GuestView) -> Asking:
     learned = view.learned.model_copy(update={"gpus": seen})
     if branches and seen.branch not in branches:
         why = (
-            f"it is not documented whether the host driver supports {seen.driver_version}; it supports "
-            f"{expected}"
+            f"the host driver supports {expected}; whether it supports {seen.driver_version} is not "
+            "documented"
         )
         return replace(unproven(why), learned=learned)
     return passed(seen.driver_version or "loaded", expected, learned=learned)

@@ -87,7 +87,7 @@ def ask_graphics(view: HostView) -> Asking:
     gpus = _gpus(view)
     wrong = [f"{gpu.pci_id} {gpu.graphics_type}" for gpu in gpus if gpu.gives_vgpus is False]
     if not wrong and any(gpu.gives_vgpus is None for gpu in gpus):
-        return skipped("vCenter does not report the graphics type of its GPUs", is_asked=True)
+        return skipped("vCenter does not report the graphics type of the host's GPUs", is_asked=True)
     if wrong:
         return failed(VerifyCode.HOST_GRAPHICS, ", ".join(wrong), GraphicsType.SHARED_DIRECT.value)
     return passed(GraphicsType.SHARED_DIRECT.value, GraphicsType.SHARED_DIRECT.value)
@@ -136,7 +136,7 @@ def ask_host_ats(view: HostView) -> Asking:
         return skipped(f"could not be read: {view.facts.unread[FactGroup.KERNEL]}", is_asked=True)
     name = next((one for one in ATS_SETTINGS if one in view.facts.kernel), None)
     if name is None:
-        return skipped("vCenter does not report the kernel settings of this host", is_asked=True)
+        return skipped("vCenter does not report this host's kernel settings", is_asked=True)
     seen = view.facts.kernel[name]
     if seen.runtime.upper() == "TRUE":
         return passed(f"{name} TRUE", "TRUE, active")
@@ -160,7 +160,7 @@ def ask_host_roce(view: HostView) -> Asking:
     modules = view.facts.modules
     if CORE not in modules:
         return skipped(
-            view.facts.unread.get(FactGroup.MODULES, f"vCenter does not report the options of {CORE}"),
+            view.facts.unread.get(FactGroup.MODULES, f"vCenter does not report the options for {CORE}"),
             is_asked=True,
         )
     dscp, priority = view.roce

@@ -118,7 +118,7 @@ def ask_path_mtu(view: PairView) -> Asking:
     if not reported:
         if view.source.rdma_nics and view.target.rdma_nics:
             return unproven("their RDMA NICs have no addresses for the test")
-        return skipped("they have no common RDMA network")
+        return skipped("the two machines have no RDMA network in common")
     return passed(", ".join(dict.fromkeys(reported)))
 
 
@@ -144,7 +144,7 @@ def ask_bandwidth(view: PairView) -> Asking:
 def ask_gpu_bandwidth(view: PairView) -> Asking:
     """Measure RDMA writes from GPU memory to GPU memory, against the line rate."""
     if not (view.source.gpudirect and view.target.gpudirect):
-        return skipped("`rdma: gpudirect` is not set on both of them")
+        return skipped("`rdma: gpudirect` is not set on both machines")
     return (yield from _measure(view, gpu=True))
 
 
@@ -153,7 +153,7 @@ def _measure(view: PairView, *, gpu: bool) -> Asking:
     if not rails:
         if view.source.rdma_nics and view.target.rdma_nics:
             return unproven("their RDMA NICs have no RoCE v2 addresses for the test")
-        return skipped("they have no common RDMA network")
+        return skipped("the two machines have no RDMA network in common")
     share = view.thresholds.gpu_memory if gpu else view.thresholds.host_memory
     found: list[tuple[float, float | None, str]] = []
     before = yield from read_counters(view, rails)

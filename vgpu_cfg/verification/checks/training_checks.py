@@ -97,7 +97,7 @@ def ask_allreduce(view: TrainingView) -> Asking:
     if module.framework == "none":
         return skipped("training in the plan runs one command per worker, without a framework")
     if len(module.workers) > len(view.workers):
-        return skipped("this run does not verify all of the workers", is_asked=True)
+        return skipped("this run does not verify all workers", is_asked=True)
     if view.ranks < 2:
         return skipped("only one process, so no allreduce")
     match module.framework:

@@ -274,7 +274,7 @@ class Pages:
     def too_many(self, count: int) -> TooMuch:
         """Return the error for a page of so many objects."""
         return TooMuch(
-            f"a page of the response has {count} objects or more, but {PAGE_SIZE} were requested",
+            f"a response page has {count} or more objects, but {PAGE_SIZE} were requested",
             subject=self._address,
             remedy="check that the address belongs to a vCenter",
         )

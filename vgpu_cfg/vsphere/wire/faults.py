@@ -101,7 +101,7 @@ def to_error(fault: vmodl.MethodFault, what: str, subject: str = "") -> VCenterE
         case vmodl.fault.MethodNotFound() | vmodl.fault.NotSupported() | vmodl.fault.NotImplemented():
             return not_offered(f"{said} ({fault_name(fault)})", subject)
         case vim.fault.ConcurrentAccess():
-            remedy = "it was changed after it was read; plan again"
+            remedy = "the object was changed after it was read; plan again"
         case vmodl.fault.HostCommunication() | vim.fault.HostConnectFault():
             remedy = "check whether the host is connected"
         case vim.fault.TaskInProgress():

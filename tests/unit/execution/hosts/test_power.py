@@ -141,7 +141,7 @@ def test_a_value_that_a_reboot_did_not_bring_is_pending_and_asks_for_a_cold_boot
     server = prepared()
     server.host("esx-01").stuck = {"ats"}
     report, _ = run(server, reboot())
-    assert only(report).message == "the reboot of esx-01 did not activate ats; a cold boot is required"
+    assert only(report).message == "rebooting esx-01 did not activate ats; a cold boot is required"
     assert report.waiting_for == ("reboot esx-01",)
     assert exit_code_of(report) == 7
     (reading,) = only(report).readings

@@ -86,7 +86,7 @@ def test_a_failure_drops_all_that_needs_it_however_far_away() -> None:
     ("changes", "words"),
     [
         ([create("a"), create("a")], "two changes have the ID"),
-        ([power_on("a", needs=("create z",))], "it requires 'create z', which is not in the plan"),
+        ([power_on("a", needs=("create z",))], "this change requires 'create z', which is not in the plan"),
         (
             [power_on("a", needs=("power on b",)), power_on("b", needs=("power on a",))],
             "depend on each other: power on a, power on b",
