@@ -284,5 +284,5 @@ def test_the_mark() -> None:
 
 
 def test_a_short_seed_is_refused() -> None:
-    with pytest.raises(GuestError, match="has 5 bytes; at least 32 required"):
+    with pytest.raises(GuestError, match="has 5 bytes; at least 32 are required"):
         Stager(b"short", {}, {})

@@ -136,7 +136,7 @@ def test_a_vm_of_two_gpus_that_are_told_one_by_one_is_pinned_to_both() -> None:
 def test_a_host_that_never_says_it_is_not_confirmed() -> None:
     server = estate(choices=[NODE_0], hides_gpus_for=1e6)
     report, _ = run(server, create("a"), power_on("a", pin=pin()))
-    assert "does not report the GPU of a" in report.outcomes[1].message
+    assert "does not report a's GPU" in report.outcomes[1].message
 
 
 def test_the_gpu_that_a_vm_held_before_is_not_taken_for_its_new_one() -> None:

@@ -241,7 +241,7 @@ def test_a_new_vm_that_cannot_be_read_is_not_given_its_devices_twice() -> None:
     server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
     report, _ = run(server, create("a"))
     assert statuses(report) == {"create a": "failed"}
-    assert "the details of a cannot be read" in report.outcomes[0].message
+    assert "a's details cannot be read" in report.outcomes[0].message
     assert [method for method, _ in server.calls] == ["create_vm"]
     assert tuple(map(str, report.left_behind)) == ("a: created, but not yet verified",)
 
@@ -339,7 +339,7 @@ def test_a_guest_that_takes_too_long_is_switched_off_unless_that_is_forbidden() 
     server = estate(guests_shut_down_after=1e6)
     add_own_vm(server, "hvd-01", "vm-7", power_state=PowerState.ON)
     report, _ = run(server, power_off("hvd-01", "vm-7"), options={"force_power_off": False})
-    assert "did not shut down in 300 s" in report.outcomes[0].message
+    assert "did not shut down within 300 s" in report.outcomes[0].message
     assert server.started("power_off_vm") == []
     report, events = run(server, power_off("hvd-01", "vm-7"))
     assert statuses(report) == {"power off hvd-01": "done"}
