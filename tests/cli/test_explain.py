@@ -192,7 +192,7 @@ def test_a_vm_that_did_not_start_is_explained_by_its_log_and_its_state(vgpu_cfg:
     assert f"vCenter {GENERAL}" in told
     assert "log vmware.log:" in told
     assert "PCIPassthru: total number of pages needed" in told
-    assert "cause pciPassthru.use64bitMMIO FALSE; must be TRUE; last reconfigured" in told
+    assert "cause pciPassthru.use64bitMMIO is FALSE, but must be TRUE; last reconfigured" in told
     assert "ruled out: host available, hardware version 19, EFI, all memory reserved" in told
     assert "basis mmio-too-small, documented by a vendor" in told
     assert "state double-01 is off on esx-a100-01.lab, owned by plan two-vgpus" in told

@@ -72,7 +72,7 @@ def test_only_what_nobody_manages_is_taken_over(vgpu_cfg: CommandLine, name: str
     if words := MANAGED.get(name):
         assert ran.code == 4, ran.told
         assert f"VG004 {name}: the VM is managed by {words}" in ran.told
-        assert f"its owner is {OWNERS[name]}: request the change there" in ran.told
+        assert f"ask the owner, {OWNERS[name]}, to make the change" in ran.told
         return
     assert ran.code == 0, ran.told
 
@@ -151,7 +151,7 @@ def test_no_run_touches_a_neighbour(vgpu_cfg: CommandLine) -> None:
     for number in (1, 2):
         ran = vgpu_cfg("drain", f"host:esx-0{number}.lab", "--others", *approved, "--yes", server)
         assert ran.code == 4, ran.told
-        assert "its owner is namespace" in ran.told
+        assert "ask the owner, namespace" in ran.told
     ran = vgpu_cfg("apply", hosts, "--yes")
     assert ran.code == 7, ran.told
     assert (

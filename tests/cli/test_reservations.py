@@ -39,7 +39,7 @@ def test_a_plan_is_reserved_for_then_made_then_given_back(vgpu_cfg: CommandLine)
     assert [(waits in one, "in sync" in one) for one in told] == [(True, False)] * 2
     assert "no run holds locks" in vgpu_cfg.done("unlock", *LAB).out
     refused = vgpu_cfg("plan", TWO, COLUMNS="300")
-    assert (refused.code, "the plan full-vgpu" in refused.err) == (4, True)
+    assert (refused.code, "plan full-vgpu" in refused.err) == (4, True)
     timed(vgpu_cfg, "2020-01-01T08:00Z")
     made = vgpu_cfg.done("apply", "--yes", plan)
     assert "reservation set" in made.out
@@ -83,7 +83,7 @@ def test_what_does_not_go_together_is_told(vgpu_cfg: CommandLine) -> None:
 def test_a_time_is_whole_and_names_its_zone(vgpu_cfg: CommandLine) -> None:
     for begins, ends, said in (
         ("2098-01-01T08:00", "2099-01-01T08:00Z", "is not a valid time with a time zone"),
-        ("2098-01-01T08:00Z", "2098-01-01T09:00+01:00", "`until` is not after `from`"),
+        ("2098-01-01T08:00Z", "2098-01-01T09:00+01:00", "`until` must be later than `from`"),
         ("tomorrow", "2099-01-01T08:00Z", "'tomorrow' is not a valid time with a time zone"),
     ):
         ran = vgpu_cfg("validate", timed(vgpu_cfg, begins, ends))
@@ -98,10 +98,10 @@ def test_fit_says_what_a_plan_is_refused_for(vgpu_cfg: CommandLine) -> None:
     free = vgpu_cfg.done("fit", "grid_a100-40c", *LAB)
     vgpu_cfg.done("apply", "--yes", timed(vgpu_cfg, "2098-01-01T08:00Z"))
     ran = vgpu_cfg("fit", "grid_a100-40c", *LAB, "--exit-code", COLUMNS="300")
-    words = "of A100 in gpu, 1 of 2 are free at 2098-01-01 08:00 UTC: the plan full-vgpu"
+    words = "of A100 in gpu, 1 of 2 are free at 2098-01-01 08:00 UTC: plan full-vgpu"
     assert f"RESERVED 1 from 2098-01-01 08:00 UTC: {words}" in ran.told
     assert (ran.code, "a plan without an end date may use 1 of them" in ran.told) == (0, True)
-    assert "1 of 2 are free at 2098-01-01 08:00 UTC: the plan full-vgpu" in vgpu_cfg("plan", TWO).told
+    assert "1 of 2 are free at 2098-01-01 08:00 UTC: plan full-vgpu" in vgpu_cfg("plan", TWO).told
     none = vgpu_cfg("fit", "--plan", TWO, "--exit-code", "--output", "json")
     answer = json.loads(none.out)
     assert (none.code, answer["total"], answer["allowed"]) == (10, 1, 0)

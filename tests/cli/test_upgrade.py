@@ -48,7 +48,7 @@ def test_each_owner_gets_a_text(mixed: dict[str, Any]) -> None:
 def test_a_bulletin_keeps_each_host_in_its_branch(mixed: dict[str, Any]) -> None:
     hosts = {host["name"]: host for host in mixed["hosts"]}
     assert hosts["esx-a100-01.lab"]["target"] == "580.95.05"
-    assert hosts["esx-old-01.lab"]["blocked"] == "no fixed version is specified for branch 470"
+    assert hosts["esx-old-01.lab"]["blocked"] == "no version with the fix is specified for branch 470"
     planned = {name for wave in mixed["waves"] for name in wave["hosts"]}
     assert "esx-old-01.lab" not in planned
     assert planned == {host["name"] for host in mixed["hosts"] if not host["blocked"]}
@@ -92,7 +92,7 @@ def test_each_wave_shows_the_spare_of_its_clusters(
     waves = upgrade(vgpu_cfg, *words, "--quotas", "quotas.yaml")["waves"]
     assert {one["is_kept"] for wave in waves for one in wave["spares"]} == kept
     told = vgpu_cfg.done("upgrade", *words, "--quotas", "quotas.yaml", COLUMNS="200").told
-    assert ("kept" in told, "from wave 1: cluster gpu: not every host can be emptied" in told) == (
+    assert ("kept" in told, "from wave 1: cluster gpu: not every host can be evacuated" in told) == (
         True in kept,
         False in kept,
     )
@@ -206,7 +206,7 @@ def test_without_an_image_esxi_is_not_upgraded_and_the_screen_says_so(vgpu_cfg: 
     """A wave would bring the driver alone, though both were asked for."""
     words = ("upgrade", "--esxi", "99999999", "--driver", "595.71", "--write", "waves", *SMALL)
     told = vgpu_cfg.done(*words, COLUMNS="200").told
-    why = "ESXi is upgraded only through an image, and its cluster has none"
+    why = "ESXi is upgraded only through an image, but its cluster does not have one"
     assert f"BLOCKED 6 hosts left out ({why}): esx-{{0001..0006}}.lab" in told
     assert "WAVE BEGINS" not in told
     assert "waves: not written: no host can be upgraded" in told

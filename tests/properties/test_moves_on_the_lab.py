@@ -111,7 +111,7 @@ def test_which_instance_cuts_off_the_start_of_a_4g_is_not_told_and_so_in_doubt(t
         found = seat.propose()
     assert (found.outcome, len(found.moves)) == (RebalanceResult.MOVES, 1)
     assert found.uncertain_starts == (
-        "on esx-2.lab, the placement of slices-0 on GPU 0000:21:00.0 is unknown and may block others",
+        "on esx-2.lab, the placement of slices-0 on GPU 0000:21:00.0 is unknown and may block other VMs",
     )
 
 

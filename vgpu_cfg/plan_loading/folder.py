@@ -57,12 +57,12 @@ def find_clashes(plans: Mapping[Path, DesiredPlan]) -> dict[Path, DocumentError]
     for path, plan in plans.items():
         other = ids.setdefault(plan.id, path) if plan.id else path
         if other != path:
-            _tell(faults, (path, ""), (other, ""), f"the ID {plan.id}", "each plan needs its own ID")
+            _tell(faults, (path, ""), (other, ""), f"the ID {plan.id}", "each plan requires a unique ID")
         for vm in plan.vms:
             key = (plan.vcenter, plan.datacenter, vm.folder or "", vm.name)
             first, origin = vms.setdefault(key, (path, vm.origin))
             if first != path:
-                hint = "keep it in one of them, or rename it"
+                hint = "remove the VM from one of the plans, or rename it"
                 _tell(faults, (path, vm.origin), (first, origin), f"the VM {vm.name}", hint)
     return {path: DocumentError(found) for path, found in faults.items()}
 

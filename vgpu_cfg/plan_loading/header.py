@@ -78,7 +78,7 @@ def read_header(documents: Sequence[Document]) -> Header:
             hint = (
                 "the first line must be version: 1"
                 if key == "version"
-                else "it is used to mark this plan's VMs"
+                else "the name is used to mark this plan's VMs"
             )
             header.faults.append(main.fault((), f"missing key {key!r}", hint))
     if not any("vcenter" in document.data for document in documents):
@@ -97,7 +97,7 @@ def _faults_of_period(header: Header, main: Document) -> list[DocumentFault]:
         hint = f"also set `{missing}`: a reservation requires a start and an end"
         return [main.fault((there,), f"`{there}` is set without `{missing}`", hint, at_key=True)]
     if header.ends <= header.begins:
-        return [main.fault(("until",), "`until` is not after `from`", "specify a later time")]
+        return [main.fault(("until",), "`until` must be later than `from`", "specify a later time")]
     return []
 
 
@@ -215,7 +215,9 @@ def read_variables(
         _add(found, document, document.data, ())
         found.faults += [
             document.fault(
-                (name,), f"the variable {name!r} must be text", "a variable is plain text without expressions"
+                (name,),
+                f"the variable {name!r} must be text",
+                "variables are plain text and cannot contain expressions",
             )
             for name, value in document.data.items()
             if not isinstance(value, str | int | float)
@@ -231,7 +233,9 @@ def _add(found: Variables, document: Document, stated: Mapping[str, Any], loc: L
         if isinstance(value, str) and "${" in value:
             message = f"the variable {name!r} must not refer to another variable"
             found.faults.append(
-                document.fault((*loc, name), message, "a variable is plain text without expressions")
+                document.fault(
+                    (*loc, name), message, "variables are plain text and cannot contain expressions"
+                )
             )
         found.values[name] = document.node((*loc, name)).written
 
@@ -243,7 +247,11 @@ def unused_overrides(
     known = declared | variables.used
     return [
         DocumentFault(
-            _SET, 1, 1, f"no file defines the variable {name!r}", did_you_mean(name, known, noun="variables")
+            _SET,
+            1,
+            1,
+            f"the variable {name!r} is not defined in any file",
+            did_you_mean(name, known, noun="variables"),
         )
         if _NAME.fullmatch(name)
         else DocumentFault(_SET, 1, 1, f"{name!r} is not a valid variable name", "use name=value")

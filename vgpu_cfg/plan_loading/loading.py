@@ -166,7 +166,7 @@ def _kept_id(path: Path, stated: str, main: Document) -> tuple[str, list[Documen
         return stated, list(error.faults)
     if stated and kept and stated != kept:
         message = f"the plan file has the ID {stated}, but {file.name} contains {kept}"
-        hint = "keep the ID in the marks of the plan's VMs (extraConfig vgpu_cfg.plan)"
+        hint = "keep the ID that is stored in the plan's VMs (extraConfig vgpu_cfg.plan)"
         return stated, [main.fault(("id",), message, hint)]
     return stated or kept, []
 
@@ -219,7 +219,7 @@ class CertificateFiles:
         if problem := self.reach.problem(target, path, shown):
             raise ValueError("\n".join(problem))
         if not target.is_file():
-            raise ValueError(f"file {path!r} not found\nthe path is relative to the referring file")
+            raise ValueError(f"file {path!r} not found\npaths are relative to the file that contains them")
         try:
             return read_bytes(target, MOST_BYTES).decode("ascii", "replace")
         except OSError as error:

@@ -69,7 +69,7 @@ def write_id_file(path: Path, plan_id: str) -> None:
     except FileExistsError:
         found = read_id_file(path)
         if not found:
-            raise _not_kept(path, plan_id, "a broken link has the same name") from None
+            raise _not_kept(path, plan_id, "a broken symbolic link with this name already exists") from None
         if found != plan_id:
             raise StalePlan(
                 f"the plan now has the ID {found}, but this run started with {plan_id}",
@@ -93,13 +93,13 @@ def _unusable(path: Path, line: int, message: str) -> DocumentError:
     fault = DocumentFault(str(path), line, 1, message)
     return DocumentError(
         [fault],
-        remedy="restore the committed file (one line with a UUID). If it is lost, the marks of the plan's "
-        "VMs contain the ID (extraConfig vgpu_cfg.plan)",
+        remedy="restore the committed file (one line with a UUID). If the file is lost, copy the ID from "
+        "one of the plan's VMs (extraConfig vgpu_cfg.plan)",
     )
 
 
 _ABOUT_PINS = (
-    "# Checksums, digests and versions of guests' downloads. Keep this file next to the plan files, and\n"
+    "# Checksums, digests and versions of guest downloads. Keep this file next to the plan files, and\n"
     "# commit it. To renew it: vgpu-cfg validate PLAN --pin\n"
 )
 
@@ -143,8 +143,8 @@ def read_all_verdicts(folder: Path) -> tuple[VerdictFile, ...]:
     faults: list[DocumentFault] = []
     paths = sorted(path for path in folder.glob("vcenter-*.yaml") if _NAME.fullmatch(path.name))
     if len(paths) > MOST_FILES:
-        message = f"this folder contains {len(paths)} files with verdicts; the limit is {MOST_FILES}"
-        faults.append(DocumentFault(str(folder), 1, 1, message, "delete those for older builds"))
+        message = f"this folder contains {len(paths)} verdict files; the limit is {MOST_FILES}"
+        faults.append(DocumentFault(str(folder), 1, 1, message, "delete the files for older builds"))
     for path in paths[:MOST_FILES]:
         try:
             found.append(read_verdicts(path))
@@ -160,8 +160,10 @@ def read_verdicts(path: Path) -> VerdictFile:
     document = read_document(path)
     found = build(document, VerdictFile)
     if _NAME.fullmatch(path.name) and path.name != found.file_name:
-        message = f"the content belongs to {found.file_name}"
-        raise DocumentError([document.fault(("vcenter",), message, "rename the file, or save it again")])
+        message = f"this content belongs in {found.file_name}"
+        raise DocumentError(
+            [document.fault(("vcenter",), message, "rename the file, or save the verdicts again")]
+        )
     return found
 
 

@@ -47,9 +47,13 @@ class UserDataFiles:
 
 def _read(path: Path, reported: str, shown: str) -> str:
     if not path.exists():
-        raise ValueError(f"the file {reported!r} does not exist\nthe path is relative to the referring file")
+        raise ValueError(
+            f"the file {reported!r} does not exist\npaths are relative to the file that contains them"
+        )
     if path.is_dir():
-        raise ValueError(f"the file {reported!r} is a folder\nthe path is relative to the referring file")
+        raise ValueError(
+            f"the file {reported!r} is a folder\npaths are relative to the file that contains them"
+        )
     try:
         raw = read_bytes(path, MOST_BYTES)
     except OSError as error:
@@ -68,7 +72,7 @@ def _read(path: Path, reported: str, shown: str) -> str:
     packed = len(pack(text))
     if packed > GUESTINFO_BYTES - LEAST_OWN_BYTES:
         message = (
-            f"the user data has {packed:,} bytes when compressed; with the staging files, guestinfo accepts "
+            f"the compressed user data is {packed:,} bytes; with the staging files, the guestinfo limit is "
             f"{GUESTINFO_BYTES:,}"
         )
         hint = "download large files in the guest instead, or use a customization specification"

@@ -227,7 +227,7 @@ class AddressPools:
             given = (_address(text) for text in self.given.values())
             used = pool.size - sum(one is not None and pool.has(one) for one in given)
             message = (
-                f"the pool {pool.text} of {name} is {_addresses(len(pool.short))} short for {names}: "
+                f"the pool {pool.text} on {name} is {_addresses(len(pool.short))} short for {names}: "
                 f"{used} of {pool.size} are already in use"
             )
             remedy = "enlarge `pool`, or free addresses"

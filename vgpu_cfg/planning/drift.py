@@ -201,7 +201,7 @@ def _why(one: Difference, event: PastEvent | None, past: Past) -> str:
         return NOT_MADE
     made = past.made_at.get(one.subject.moid or "")
     if event is None and past.since is not None and (made is None or made < past.since):
-        return f"before the oldest vCenter event (since {past.since:%Y-%m-%d %H:%M})"
+        return f"older than the oldest vCenter event ({past.since:%Y-%m-%d %H:%M})"
     return NO_EVENT
 
 

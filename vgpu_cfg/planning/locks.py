@@ -55,7 +55,8 @@ def report_locks(
             Code.FROZEN,
             subject,
             f"changes in this vCenter are frozen {observed.locks.freeze.words}",
-            f"wait until then, or end it with `{thaw_command(observed.locks.server)}`; until then, `apply` "
+            f"wait until then, or end the freeze with `{thaw_command(observed.locks.server)}`; until then, "
+            f"`apply` "
             "makes no changes and exits with code 6",
         )
     wanted = {name.text for name in (plan_lock(plan), *change_locks(changes, observed))}

@@ -98,7 +98,7 @@ def _only_board(like: Host, catalog: Catalog) -> Board:
     if len(found) != 1:
         told = ", ".join(sorted(found)) or "none that are in the catalog"
         raise ValueError(
-            f"the boards of {like.name} are {told}; specify board and number, for example {EXAMPLE!r}"
+            f"the boards in {like.name} are {told}; specify the board and number, for example {EXAMPLE!r}"
         )
     return next(iter(found.values()))
 

@@ -54,7 +54,7 @@ def write_found(source: PlanSource, names: Sequence[str]) -> AsFound:
     loaded = source.load(text)
     trial = attempt(source, text, ())
     if trial is None:
-        raise ValueError(f"{loaded.path} was read, but no plan could be made from it")
+        raise ValueError(f"{loaded.path} was read, but a plan could not be created from it")
     writing = _Writing(source, text, trial, trial)
     chosen = [vm for vm in trial.plan.desired.vms if vm.name in names]
     for line in _whole_lines(chosen, trial.plan.desired.vms):

@@ -96,10 +96,11 @@ def test_what_is_wrong_with_set_and_vars_files(load: Loader, tmp_path: Path) -> 
         )
     assert [str(fault).removeprefix(f"{tmp_path}/") for fault in caught.value.faults] == [
         "--set:1:1: 'a b' is not a valid variable name (use name=value)",
-        "--set:1:1: no file defines the variable 'netwrok' (did you mean 'network'?)",
+        "--set:1:1: the variable 'netwrok' is not defined in any file (did you mean 'network'?)",
         "absent.yaml:1:1: cannot read the file: No such file or directory",
         "bad.yaml:2:1: the key 'a' is repeated (first on line 1) (keep one of them)",
-        "list.yaml:1:1: the variable 'a' must be text (a variable is plain text without expressions)",
+        "list.yaml:1:1: the variable 'a' must be text (variables are plain text and cannot contain "
+        "expressions)",
     ]
 
 

@@ -91,7 +91,7 @@ def test_what_no_event_tells_is_unknown(one: Difference, events: tuple[PastEvent
 def test_what_may_be_older_than_the_events_is_told_so() -> None:
     since = NOON - timedelta(days=30)
     older, younger = since - timedelta(days=1), since + timedelta(days=1)
-    reach = "before the oldest vCenter event (since 2026-10-21 12:00)"
+    reach = "older than the oldest vCenter event (2026-10-21 12:00)"
     assert author(CPUS, past=Past(since=since, made_at={"vm-1": older})) == ("", reach)
     assert author(CPUS, past=Past(since=since)) == ("", reach)
     assert author(CPUS, past=Past(since=since, made_at={"vm-1": younger})) == ("", NO_EVENT)

@@ -68,7 +68,7 @@ def test_braces_in_what_somebody_typed_stop_no_export_and_count_nothing() -> Non
     (line,) = file_of(observed=observed)["vms"]
     assert line["attributes"] == {"owner": "anna"}
     text = export(observed, load_catalog(), Asked(Choice(), "vc.example")).text
-    assert "train-1: the attributes rack, seat {n}, use, whose braces" in text
+    assert "train-1: the attributes rack, seat {n}, use: their braces" in text
 
 
 @pytest.mark.parametrize("sign", ["\n", "\r", "\x85", "\u2028", "\u2029"])

@@ -147,7 +147,7 @@ def test_a_vm_of_several_vgpus_counts_whole_vms() -> None:
     texts = [limit.text for limit in short.hosts[0].limits]
     assert (short.total, texts) == (
         0,
-        ["capacity for only 1 of the 2 grid_a100-40c that a VM needs", "1 GPU full"],
+        ["capacity for only 1 of the 2 grid_a100-40c that a VM requires", "1 GPU full"],
     )
 
 
@@ -156,7 +156,7 @@ def test_memory_that_can_be_reserved_limits_vms_and_not_profiles() -> None:
     found = fit_vm("grid_a100-10c", host=host)
     assert (found.total, found.memory_mib) == (1, 65_536)
     assert found.hosts[0].limits[0].code is Code.HOST_MEMORY
-    assert found.hosts[0].limits[0].text == "57 GiB of memory can be reserved, 64 GiB required"
+    assert found.hosts[0].limits[0].text == "only 57 GiB of memory can be reserved, but 64 GiB is required"
     assert fit("grid_a100-10c", host).total == 8
 
 

@@ -153,4 +153,4 @@ def test_of_what_was_not_read_a_warning_tells(vms: Any, unread: Any, told: str) 
     changes, diagnostics = planned(inhabited(vms=vms, unread=unread), OTHER_VLAN)
     assert [one.id for one in changes] == ["network roce-111"]
     assert [(one.code, one.severity) for one in diagnostics] == [("VG514", "warning")]
-    assert diagnostics[0].message.endswith(f"unreadable on {told}")
+    assert diagnostics[0].message.endswith(f"could not be read on {told}")

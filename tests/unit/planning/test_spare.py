@@ -13,8 +13,8 @@ from vgpu_cfg.planning.pool.spare import spare_states, spares_after
 
 CATALOG = load_catalog()
 A, B = "0000:21:00.0", "0000:e2:00.0"
-ANY = "any host can be emptied (q.yaml:1)"
-LOST = "not every host can be emptied (q.yaml:1); VMs without another host, on "
+ANY = "any host can be evacuated (q.yaml:1)"
+LOST = "not every host can be evacuated (q.yaml:1); VMs without another host: on "
 
 
 def runs(host: int, *profiles: str, **more: Any) -> dict[str, Any]:
@@ -87,8 +87,8 @@ def test_the_spare_of_a_cluster(found: dict[str, Any], state: str) -> None:
         (
             asked(2),
             [
-                "not any 2 hosts together can be emptied (q.yaml:1); VMs without another host, on "
-                "esx-1: vm-2 (no capacity for grid_a100-40c), esx-2: vm-1 (no capacity for grid_a100-40c)"
+                "not every set of 2 hosts can be evacuated (q.yaml:1); VMs without another host: on esx-1: "
+                "vm-2 (no capacity for grid_a100-40c), esx-2: vm-1 (no capacity for grid_a100-40c)"
             ],
         ),
         (asked(1, "g*"), [ANY]),

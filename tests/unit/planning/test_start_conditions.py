@@ -84,31 +84,31 @@ def test_of_a_vm_that_is_ready_everything_is_ruled_out() -> None:
         (
             {"extra_config": {}},
             ConditionKind.MMIO,
-            "pciPassthru.use64bitMMIO is not set; must be TRUE",
+            "pciPassthru.use64bitMMIO is not set, but must be TRUE",
             "vm.change -vm {} -e pciPassthru.use64bitMMIO=TRUE -e pciPassthru.64bitMMIOSizeGB=128",
         ),
         (
             {"extra_config": RIGHT_MMIO | {"pciPassthru.use64bitMMIO": "FALSE"}},
             ConditionKind.MMIO,
-            "pciPassthru.use64bitMMIO FALSE; must be TRUE",
+            "pciPassthru.use64bitMMIO is FALSE, but must be TRUE",
             "vm.change",
         ),
         (
             {"extra_config": RIGHT_MMIO | {"pciPassthru.64bitMMIOSizeGB": "64"}},
             ConditionKind.MMIO,
-            "pciPassthru.64bitMMIOSizeGB 64; must be 128",
+            "pciPassthru.64bitMMIOSizeGB is 64, but must be 128",
             "vm.change",
         ),
         (
             {"extra_config": {"pciPassthru.use64bitMMIO": "TRUE"}},
             ConditionKind.MMIO,
-            "pciPassthru.64bitMMIOSizeGB is not set; must be 128",
+            "pciPassthru.64bitMMIOSizeGB is not set, but must be 128",
             "vm.change",
         ),
         (
             {"extra_config": RIGHT_MMIO | {"pciPassthru.64bitMMIOSizeGB": "much"}},
             ConditionKind.MMIO,
-            "pciPassthru.64bitMMIOSizeGB much; must be 128",
+            "pciPassthru.64bitMMIOSizeGB is much, but must be 128",
             "vm.change",
         ),
         ({"hardware_version": 22}, ConditionKind.HARDWARE_VERSION, "esx-01 supports up to 21", ""),
@@ -178,7 +178,7 @@ def test_a_host_out_of_use(host: dict[str, Any], says: str) -> None:
 
 def test_gpus_of_another_graphics_type() -> None:
     found = assessed(*estate({"gpus": [a100(type="shared")]}))
-    says = "the GPUs' graphics type is shared; must be sharedDirect"
+    says = "the GPUs' graphics type is shared, but must be sharedDirect"
     assert found[ConditionKind.GRAPHICS_TYPE].says == says
     assert found[ConditionKind.GRAPHICS_TYPE].verdict is ConditionState.WRONG
     assert found[ConditionKind.GPU_ROOM].verdict is ConditionState.WRONG

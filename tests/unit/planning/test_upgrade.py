@@ -211,7 +211,7 @@ def test_the_hosts_of_each_opening(
 
 
 def test_a_window_that_is_too_short_for_a_host() -> None:
-    with pytest.raises(ValueError, match="daily 22:00-22:30 UTC is too short: one host needs 30 min"):
+    with pytest.raises(ValueError, match="daily 22:00-22:30 UTC is too short: one host requires 30 min"):
         make_waves(assessed(FOUR, DRIVER), "daily 22:00-22:30 UTC", TIMES, NOW)
 
 
@@ -253,7 +253,10 @@ def test_windows_are_held_by_the_longest_times_and_hours_are_by_the_average() ->
     assert both == Times(maintenance=35 * 60, reboot=15 * 60, measured=2, average=35 * 60 + 30)
     assert times_of([slow]) == Times(maintenance=16 * 60, reboot=15 * 60, measured=1, average=31 * 60)
     assert times_of([failed]) == DEFAULT_TIMES
-    assert "the longest of 2 hosts in earlier runs; hours by their average, 35 min 30 s" in both.source
+    assert (
+        "the longest of 2 hosts in earlier runs; the hours are based on the average, 35 min 30 s"
+        in both.source
+    )
     assert Times(maintenance=61, reboot=59).estimate == {"maintenance": 2, "reboot": 1}
     found = assessed(FOUR, DRIVER)
     planned, forecast = (make_waves(found, WEEKEND, one, NOW) for one in (replace(both, average=0), both))

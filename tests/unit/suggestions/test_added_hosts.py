@@ -61,8 +61,8 @@ def test_hosts_of_several_words_have_names_of_their_own() -> None:
     ("text", "message"),
     [
         ("esx-01 with 1 x L40S, MIG", "L40S does not support MIG mode"),
-        ("esx-02, mixed size", "the boards of esx-02.lab are A100, L40S; specify board and number"),
-        ("esx-03, mig", "the boards of esx-03.lab are none that are in the catalog"),
+        ("esx-02, mixed size", "the boards in esx-02.lab are A100, L40S; specify the board and number"),
+        ("esx-03, mig", "the boards in esx-03.lab are none that are in the catalog"),
         ("esx-1", "host 'esx-1' not found, .*did you mean 'esx-01.lab'"),
         ("0 x esx-01", "requests 0 hosts; specify 1 to 1000"),
         ("1001 x esx-01", "requests 1001 hosts; specify 1 to 1000"),

@@ -83,7 +83,7 @@ class Kind(StrEnum):
         "one device assigned to several VMs",
         "only one of the VMs can run at a time",
     )
-    INCOMPLETE = "incomplete", _B, "run that did not complete", "its plan is only partly applied"
+    INCOMPLETE = "incomplete", _B, "incomplete run", "its plan is only partly applied"
     DEVICE_GONE = (
         "device-gone",
         _B,
@@ -91,7 +91,7 @@ class Kind(StrEnum):
         "training on it may fail or run slower",
     )
 
-    MAINTENANCE = "maintenance", _R, "host in maintenance mode", "no VMs can run on its GPUs"
+    MAINTENANCE = "maintenance", _R, "host in maintenance mode", "its GPUs are unavailable to VMs"
     PENDING = (
         "pending",
         _R,
@@ -101,21 +101,26 @@ class Kind(StrEnum):
     UNFINISHED = "unfinished", _R, "unfinished work on a host", "the host is only partly prepared"
     LOCK = "lock", _R, "lock held by a run that no longer responds", "it blocks other runs"
     FREEZE = "freeze", _R, "changes are frozen", "vgpu-cfg makes no changes until the freeze ends"
-    RESERVATION = "reservation", _R, "reservation that has ended or is unreadable", "its GPUs remain unused"
+    RESERVATION = "reservation", _R, "expired or unreadable reservation", "its GPUs remain unused"
     LICENCES = (
         "licenses",
         _R,
-        "fewer vGPU licenses than are needed",
+        "not enough vGPU licenses",
         "unlicensed vGPUs run at reduced performance",
     )
-    NO_RESTART = "no-restart", _R, "VM that no other host can run", "the VM stays down if its host fails"
+    NO_RESTART = (
+        "no-restart",
+        _R,
+        "VM that cannot run on any other host",
+        "the VM stays down if its host fails",
+    )
     NO_SPARE = (
         "no-spare",
         _R,
         "cluster without failover capacity for one host",
         ("no host can be evacuated for maintenance, and VMs stay down after a host failure"),
     )
-    HA_OFF = "ha-off", _R, "vSphere HA does not restart GPU VMs", "they stay down after a host failure"
+    HA_OFF = "ha-off", _R, "vSphere HA does not restart GPU VMs", "these VMs stay down after a host failure"
     DRS_OFF = (
         "drs-off",
         _R,
@@ -137,7 +142,7 @@ class Kind(StrEnum):
     NUMA_STALE = (
         "numa-stale",
         _R,
-        "VM pinned to a NUMA node other than its GPU's",
+        "VM not pinned to its GPU's NUMA node",
         ("all transfers cross sockets"),
     )
     NUMA_WIDE = (
@@ -198,16 +203,21 @@ class Kind(StrEnum):
         ("the VM must be powered off for host maintenance"),
     )
     SUSPENDED = "suspended", _R, "suspended GPU VM", "the VM resumes only if the same GPU capacity is free"
-    RULE_LEFT = "rule-left", _R, "DRS rule from a plan that has no VMs", "it may apply to VMs added to it"
+    RULE_LEFT = (
+        "rule-left",
+        _R,
+        "DRS rule from a plan that has no VMs",
+        "the rule may affect VMs added to it later",
+    )
     EXPIRED = "expired", _R, "VM past its expiry date", "it uses GPUs until `apply --expired` shuts it down"
-    COPIED_MARK = "copied-mark", _R, "copy of a plan's VM", "the copy looks like the plan's VM"
+    COPIED_MARK = "copied-mark", _R, "copy of a plan's VM", "the copy can be mistaken for the plan's VM"
     RULE = (
         "rule",
         _R,
         ("DRS rule violated or impossible to satisfy"),
         "VMs that should be separate may fail together",
     )
-    MAC = "mac", _R, "two VMs with the same MAC address", "both lose their network connection"
+    MAC = "mac", _R, "two VMs with the same MAC address", "both VMs lose their network connection"
     ATS = "ats", _R, "ATS chain with a missing link", "GPUDirect RDMA runs at about half its bandwidth"
     FAR = "far", _R, "GPU and NIC of a VM on different NUMA nodes", "GPUDirect RDMA crosses sockets"
     OVER_RESERVED = (
@@ -244,9 +254,14 @@ class Kind(StrEnum):
     TOOLS = "tools", _R, "VMware Tools not running", "the guest cannot be shut down cleanly"
 
     STRANDED = "stranded", _W, "GPU memory that no profile can use", "wasted capacity"
-    LOCKED_SIZE = "locked-size", _W, "GPU locked to one small profile size", "other sizes cannot use the rest"
-    NVLINK = "nvlink", _W, "idle GPU whose NVLink peer is used alone", "no VM can use the linked pair"
-    MIG_UNUSED = "mig-unused", _W, "GPU in MIG mode that no VM uses", "time-sliced profiles cannot use it"
+    LOCKED_SIZE = (
+        "locked-size",
+        _W,
+        "GPU locked to one small profile size",
+        "other profile sizes cannot use the rest of the GPU",
+    )
+    NVLINK = "nvlink", _W, "idle GPU with its NVLink peer in use", "the linked pair is unavailable to VMs"
+    MIG_UNUSED = "mig-unused", _W, "unused GPU in MIG mode", "time-sliced profiles cannot use it"
     PASSTHROUGH_UNUSED = (
         "passthrough-unused",
         _W,

@@ -134,7 +134,7 @@ def _ages(host: Host, patient: Patient) -> Iterator[Ailment]:
     branches = load_driver_branches()
     boards = [patient.reader.board_of(gpu.pci) for gpu in host.gpus]
     for fault in branches.faults_of(version, boards):
-        says = f"{version}: {fault.means}; solved in vGPU {fault.release} ({fault.source})"
+        says = f"{version}: {fault.means}; fixed in vGPU {fault.release} ({fault.source})"
         yield Ailment(Kind.FAULTY_DRIVER, subject, says)
     own = branches.find(number)
     month = f"{today:%Y-%m}"
@@ -349,7 +349,11 @@ def _passthrough(subject: str, host: Host, gpu: PooledGpu, patient: Patient) -> 
         and at.owner_moid == host.owner_moid
         and any(_could_have(device, at, host, gpu) for device in detail.passthrough_gpus)
     ]
-    says = f"{gpu.board}, for {waiting[0]}, which is off" if waiting else f"{gpu.board}, not assigned to a VM"
+    says = (
+        f"{gpu.board}, assigned to {waiting[0]}, which is powered off"
+        if waiting
+        else f"{gpu.board}, not assigned to a VM"
+    )
     command = f"esxcli hardware pci pcipassthru set -d {gpu.pci_id} -e false"
     return Ailment(Kind.PASSTHROUGH_UNUSED, subject, says, command)
 

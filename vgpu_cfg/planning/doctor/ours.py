@@ -127,8 +127,8 @@ def look_around(
         said.append("locks and reservations could not be read")
     if unknown:
         said.append(
-            f"expiry dates and windows of {listed(unknown)}: only in the plan file; there is no "
-            "journal on this machine"
+            f"without a journal on this machine, expiry dates and maintenance windows for "
+            f"{listed(unknown)} are known only from the plan file"
         )
     return Ours(
         observed.vcenter.address,
@@ -270,7 +270,7 @@ class _Plan:
             day = self.expires.get(vm.mark.vm if vm.mark is not None else vm.name)
             if day is not None and vm.is_on and day - now.date() <= FIRST_WARNING:
                 kind = Kind.EXPIRED if day < now.date() else Kind.EXPIRES
-                yield Ailment(kind, f"vm:{vm.name}", f"{day}, by the plan's last run", "", owner)
+                yield Ailment(kind, f"vm:{vm.name}", f"{day}, according to the plan's last run", "", owner)
 
     def _run(self, run: Ran, subject: str, owner: str, patient: Patient, now: datetime) -> Iterator[Ailment]:
         entry, locks = run.entry, patient.observed.locks

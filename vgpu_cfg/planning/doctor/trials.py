@@ -183,7 +183,7 @@ CLONED_VM = Experiment(
 )
 TAGS = Experiment(
     Step.VM,
-    "Attaches two tags from an existing category to the VM; they disappear with the VM.",
+    "Attaches two tags from an existing category to the VM; they are removed with the VM.",
     {"attach-multiple-tags-to-object": 2},
     (table.TRIAL_TAGS,),
     ("tag-batches-report-each", "tag-batch-messages"),

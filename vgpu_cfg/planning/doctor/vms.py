@@ -249,7 +249,10 @@ def _rules(patient: Patient) -> Iterator[Ailment]:
             command = f"govc cluster.rule.info -cluster {cluster.name} -name {rule.name}"
             subject = f"cluster:{cluster.name}"
             if len(vms) > len(usable):
-                says = f"rule {rule.name} separates {counted(len(vms), 'VM')}, usable hosts: {len(usable)}"
+                says = (
+                    f"rule {rule.name} separates {counted(len(vms), 'VM')}, but has only "
+                    f"{counted(len(usable), 'usable host')}"
+                )
                 yield Ailment(Kind.RULE, subject, says, command)
             elif any(count > 1 for count in hosts.values()):
                 yield Ailment(Kind.RULE, subject, f"rule {rule.name}: its VMs share a host", command)

@@ -98,7 +98,7 @@ def assess_ownership(
 def _refuse_stranger(desired: DesiredPlan, wanted: DesiredVm, found: Vm, findings: Findings) -> None:
     if found.mark is None:
         what = "a template" if found.is_template else "a VM"
-        message = f"{what} of this name already exists in the folder and has no owner mark"
+        message = f"{what} with this name already exists in the folder and has no owner mark"
         remedy = "choose another name or folder for the plan's VM"
         if not found.is_template:
             remedy += ", or bring it under management with `vgpu-cfg import`"
@@ -106,7 +106,7 @@ def _refuse_stranger(desired: DesiredPlan, wanted: DesiredVm, found: Vm, finding
         return
     if found.is_copy and found.mark.is_named(desired.identity):
         message = (
-            "the VM of this name is a copy: its mark was written for instance UUID "
+            "the VM with this name is a copy: its mark was written for instance UUID "
             f"{found.mark.instance_uuid}, but the VM has {found.instance_uuid or 'none'}"
         )
         remedy = (
@@ -118,7 +118,7 @@ def _refuse_stranger(desired: DesiredPlan, wanted: DesiredVm, found: Vm, finding
     if _is_namesake(found, desired):
         return  # its plan is told of as a whole
     message = (
-        f"the folder contains a VM of this name with the mark {found.mark.plan}/{found.mark.vm} instead of "
+        f"the folder contains a VM with this name, but its mark is {found.mark.plan}/{found.mark.vm}, not "
         f"{desired.name}/{wanted.name}"
     )
     remedy = "choose another name for the plan's VM, or contact the owner of the existing VM"
@@ -206,7 +206,7 @@ def _assess_rest(
         after = desired.moved.get(mark.vm)
         if after in result.existing and is_marked(vm, desired.identity):
             message = f"`moved` renames it to {after}, but {after} also exists, so it is not changed"
-            remedy = "remove the item from `moved`; use `--delete` for VMs that are not in the plan file"
+            remedy = "remove this item from `moved`; use `--delete` for VMs that are not in the plan file"
             findings.add(Code.MOVED_AND_THERE, subject, message, remedy)
         is_left_out = is_marked(vm, desired.identity) and not wanted & {vm.name, mark.vm}
         if is_left_out and vm.folder_moid in places:
@@ -241,7 +241,7 @@ def refuse_to_delete(vm: Vm, findings: Findings, delete: Collection[str]) -> Non
     """Refuse to delete a VM whose mark holds no id, and one that was imported and is not named for it."""
     subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
     if vm.mark is not None and vm.mark.is_imported and not named_in(vm, delete):
-        message = "this imported VM is deleted only if it is named"
+        message = "this imported VM is deleted only if you specify its name"
         remedy = f"to delete it, add --delete={quote(vm.name)}"
         findings.add(Code.IMPORTED_MAY_NOT_GO, subject, message, remedy)
     if vm.mark is not None and vm.mark.id:

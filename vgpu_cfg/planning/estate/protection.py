@@ -103,7 +103,7 @@ class Covering:
         A plan file cannot override a context.
         """
         if self.manager:
-            told = f"its owner is {self.manager.owner}: request the change there"
+            told = f"ask the owner, {self.manager.owner}, to make the change"
             return "; ".join(filter(None, (alone, told)))
         if self.unread:
             return f"grant the account read access to {self.what} and its parent objects"
@@ -136,7 +136,7 @@ def orphans_to_delete(
         vm = named[0]
         if any(other.name == vm.name for other in chosen.values()):
             subject = Subject(kind="plan", name=desired.name)
-            message = f"--delete {name}: another VM of this name is also selected for deletion"
+            message = f"--delete {name}: another VM with this name is also selected for deletion"
             findings.add(Code.NOTHING_SELECTED, subject, message, "delete them one at a time")
             continue
         if covering := protection.of_vm(vm.name, observed.folder_by_moid.get(vm.folder_moid or "")):
@@ -169,12 +169,12 @@ def _refuse(
     subject = Subject(kind="plan", name=desired.name)
     if paths := [vm.inventory_path or vm.moid for vm in named]:
         message = f"--delete {name}: the plan has {len(paths)} orphans with this name"
-        remedy = f"specify the path of one: {' or '.join(sorted(paths))}"
+        remedy = f"specify one of these paths: {' or '.join(sorted(paths))}"
     elif any(vm.name == name for vm in desired.vms):
         message = f"--delete {name}: this VM is in the plan file"
         remedy = f"omit this --delete; to delete the VM, use `destroy` with --only {quote(name)}"
     elif owned.orphans:
-        message = f"--delete {name}: the plan has no orphan of this name (globs are not accepted)"
+        message = f"--delete {name}: the plan has no orphan with this name (globs are not accepted)"
         remedy = did_you_mean(name, (vm.name for vm in owned.orphans), noun="orphans") or (
             "run `status` to list orphans"
         )

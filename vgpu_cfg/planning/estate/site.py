@@ -52,7 +52,7 @@ def template_of_library(
     item = known.get(wanted)
     if item is None:
         message = f"cannot determine whether the library item {source} exists"
-        remedy = "recordings do not include content libraries; plan against the vCenter"
+        remedy = "recordings do not include content libraries; run `plan` against the vCenter"
         return None, LibraryObjection(Code.LIBRARIES_NOT_READ, message, remedy)
     template = observed.vm_by_moid.get(item.template_moid or "")
     if template is not None and item.count == 1:
@@ -213,8 +213,8 @@ class Site:
             return None
         best = max(usable, key=lambda one: (one.moid in near, one.free_mib, one.name))
         message = (
-            f"{pod.name} is a datastore cluster; of its {len(members)} datastores, {best.name} is used, "
-            f"which has the most free space ({best.free_mib // 1024} GiB)"
+            f"of the {len(members)} datastores in the datastore cluster {pod.name}, {best.name} is used "
+            f"because it has the most free space ({best.free_mib // 1024} GiB)"
         )
         remedy = "to use another one, specify its name; Storage DRS may move the VM within the cluster later"
         self._findings.add_vm(Code.DATASTORE_CLUSTER, vm, message, remedy)
@@ -230,7 +230,8 @@ class Site:
         if name in self._to_be_made and not find_named(name, self.networks):
             message = f"this plan creates the network {name!r}, but a NIC requires an existing network"
             remedy = (
-                "apply once with --only 'host:*' to create networks and prepare hosts, then again without it"
+                "run `apply` with --only 'host:*' to create networks and prepare hosts, then run it "
+                "without --only"
             )
             self._findings.refuse_vm(Code.NETWORK_NOT_FOUND, vm, message, remedy)
             return None

@@ -177,7 +177,7 @@ def _check_users(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
 
 def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
     if isinstance(entry.driver, PackageEntry) and not entry.driver.package:
-        message = "the location of the driver is missing"
+        message = "the driver location is missing"
         yield layers.fault(("guest", "driver"), message, "set `package`, or driver: template")
     elif isinstance(entry.driver, PackageEntry):
         yield from _check_kind(("guest", "driver"), entry.driver, DRIVER_PACKAGES, "the driver", layers)

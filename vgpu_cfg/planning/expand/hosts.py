@@ -164,8 +164,8 @@ def _check_vmknic(
         yield from _claimed(host, address, place, vmknic.network, part, context)
     network = context.networks.get(vmknic.network)
     if network is not None and network.mtu and vmknic.mtu and vmknic.mtu > network.mtu:
-        message = f"the mtu {vmknic.mtu} exceeds {network.mtu}, the mtu of {network.name!r} under `networks`"
-        yield part.fault((*loc, "mtu"), message, f"set at most {network.mtu}")
+        message = f"the mtu {vmknic.mtu} exceeds the mtu {network.mtu} of {network.name!r} under `networks`"
+        yield part.fault((*loc, "mtu"), message, f"set it to {network.mtu} or less")
 
 
 def _claimed(
@@ -218,11 +218,11 @@ def _check_disruption(
     loc: Loc = ("disruption",)
     if disruption.allow and Disruption.MAINTENANCE not in disruption.allow:
         what = part.data["disruption"]["allow"][0]
-        message = f"`{what}` is allowed, but maintenance mode, which it requires, is not"
+        message = f"`{what}` requires maintenance mode, which is not allowed"
         yield part.fault((*loc, "allow", 0), message, f"set [maintenance, {what}]")
     if disruption.canary and _is_plain(names) and disruption.canary > len(names):
         message = f"`canary` is {disruption.canary}, but `names` contains {len(names)} hosts"
-        yield part.fault((*loc, "canary"), message, f"set at most {len(names)}")
+        yield part.fault((*loc, "canary"), message, f"set it to {len(names)} or less")
 
 
 def _check_cluster_options(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
@@ -263,18 +263,18 @@ def _check_gpu(rule: HostGpuEntry, loc: Loc, part: Part) -> Iterator[DocumentFau
         for key in _OF_VGPUS:
             if key in given:
                 message = f"`{key}` applies to GPUs with vGPUs, but this GPU is in passthrough mode"
-                yield part.fault((*loc, key), message, "remove it, or set use: vgpu")
+                yield part.fault((*loc, key), message, "remove this key, or set use: vgpu")
         if "ecc" in given:
-            message = "for a passthrough GPU, ECC must be set in its guest"
-            yield part.fault((*loc, "ecc"), message, "remove it, or set use: vgpu")
+            message = "ECC for a passthrough GPU must be set in the guest"
+            yield part.fault((*loc, "ecc"), message, "remove this key, or set use: vgpu")
     elif rule.label:
         message = "a hardware `label` applies to passthrough devices"
-        yield part.fault((*loc, "label"), message, "set use: passthrough, or remove it")
+        yield part.fault((*loc, "label"), message, "set use: passthrough, or remove this key")
     if rule.sharing is Sharing.MIG:
         for key in _OF_TIME_SLICES:
             if key in given and rule.use is not GpuUse.PASSTHROUGH:
                 message = f"`{key}` applies to time-sliced vGPUs, but this GPU is in MIG mode"
-                yield part.fault((*loc, key), message, "remove it, or set sharing: time_sliced")
+                yield part.fault((*loc, key), message, "remove this key, or set sharing: time_sliced")
     mixes = rule.vgpu_mode is VgpuMode.MIXED_SIZE and rule.scheduler is SchedulerPolicy.FIXED_SHARE
     if mixes and rule.use is not GpuUse.PASSTHROUGH:
         message = "a GPU in mixed-size mode cannot use the fixed share scheduler"
@@ -291,7 +291,9 @@ def check_nic_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
         if entry.ats is False and rule.firmware.get("ATS_ENABLED") in _TRUE:
             message = "`ats: false` disables ATS on the host, but ATS_ENABLED enables it on the NIC"
             yield part.fault(
-                (*loc, "firmware", "ATS_ENABLED"), message, "remove one of them: ATS requires both"
+                (*loc, "firmware", "ATS_ENABLED"),
+                message,
+                "remove one of these keys: ATS requires both settings",
             )
         yield from _check_reach([_criteria(one.match) for one in rules[: index + 1]], "nics", part)
 
@@ -304,19 +306,19 @@ def _check_nic_use(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[Documen
         )
     if rule.use is not NicUse.SRIOV and "vfs" in given:
         message = "`vfs` requires `use: sriov`"
-        yield part.fault((*loc, "vfs"), message, "set use: sriov, or remove it")
+        yield part.fault((*loc, "vfs"), message, "set use: sriov, or remove this key")
     if rule.label and rule.use is not NicUse.PASSTHROUGH:
         message = "a hardware `label` applies to passthrough devices"
-        yield part.fault((*loc, "label"), message, "set use: passthrough, or remove it")
+        yield part.fault((*loc, "label"), message, "set use: passthrough, or remove this key")
     if rule.use is NicUse.PASSTHROUGH and rule.switch:
         message = "a passthrough NIC cannot be a switch uplink"
-        yield part.fault((*loc, "switch"), message, "remove it, or set use: host")
+        yield part.fault((*loc, "switch"), message, "remove this key, or set use: host")
     if rule.use is NicUse.PASSTHROUGH and "roce" in given and rule.roce is not False:
-        message = "for a passthrough NIC, RoCE must be set in its guest"
-        yield part.fault((*loc, "roce"), message, "remove it; the host's driver cannot access this NIC")
+        message = "RoCE for a passthrough NIC must be set in the guest"
+        yield part.fault((*loc, "roce"), message, "remove this key; the host's driver cannot access the NIC")
     if isinstance(rule.roce, RoceEntry) and rule.roce.trust == "pcp" and "dscp" in rule.roce.model_fields_set:
-        message = "with `trust: pcp`, a packet's `dscp` is ignored"
-        yield part.fault((*loc, "roce", "dscp"), message, "remove it, or set trust: dscp")
+        message = "`dscp` is ignored with `trust: pcp`"
+        yield part.fault((*loc, "roce", "dscp"), message, "remove this key, or set trust: dscp")
 
 
 def _check_firmware(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[DocumentFault]:
@@ -325,16 +327,18 @@ def _check_firmware(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[Docume
         return
     if not {"model", "vmnic", "pci_id"} & _criteria(rule.match).keys():
         message = "`firmware` applies to one NIC model, but this rule matches all NICs"
-        yield part.fault((*loc, "firmware"), message, "add match: {model: ConnectX}, a vmnic or a pci_id")
+        yield part.fault(
+            (*loc, "firmware"), message, "add match: {model: ConnectX}, or match a vmnic or pci_id"
+        )
     if rule.use is not NicUse.SRIOV:
         return
     if firmware.get("SRIOV_EN") in _FALSE:
         message = "`use: sriov` requires SRIOV_EN, but this rule disables it"
-        yield part.fault((*loc, "firmware", "SRIOV_EN"), message, "set true, or remove it")
+        yield part.fault((*loc, "firmware", "SRIOV_EN"), message, "set it to true, or remove this key")
     functions = firmware.get("NUM_OF_VFS", "")
     if functions.isdecimal() and int(functions) < (rule.vfs or 0):
         message = f"NUM_OF_VFS is {functions}, which is less than `vfs` ({rule.vfs})"
-        yield part.fault((*loc, "firmware", "NUM_OF_VFS"), message, f"set at least {rule.vfs}")
+        yield part.fault((*loc, "firmware", "NUM_OF_VFS"), message, f"set it to {rule.vfs} or more")
 
 
 def _criteria(match: GpuMatch | NicMatch) -> dict[str, Any]:

@@ -318,7 +318,9 @@ def _check_place(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
         yield layers.fault(("place", "spread"), message, hint)
     if place.spread is Spread.HOSTS and (place.max_per_host or place.max_hosts):
         message = "`spread: hosts` requires one host per VM, so the number of hosts cannot be limited"
-        yield layers.fault(("place", "spread"), message, "remove it, or `max_per_host` and `max_hosts`")
+        yield layers.fault(
+            ("place", "spread"), message, "remove `spread`, or remove `max_per_host` and `max_hosts`"
+        )
     if place.pack and place.spread is Spread.HOSTS:
         message = "`pack` minimizes the number of hosts, but `spread: hosts` requires one host per VM"
         yield layers.fault(("place", "pack"), message, "remove one of them")

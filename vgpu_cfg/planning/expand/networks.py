@@ -285,7 +285,7 @@ def check_host_names(vms: Iterable[DesiredVm], places: Mapping[str, Part]) -> It
         part = places[vm.name.casefold()]
         name = vm.guest.host_name
         if not name:
-            hint = "set guest: {hostname: NAME}, with letters, digits and '-'"
+            hint = "set guest: {hostname: NAME}, using only letters, digits and '-'"
             yield part.fault((), f"the name {vm.name!r} cannot be used as a host name", hint)
             continue
         owner = owners.setdefault(name.casefold(), vm.name)

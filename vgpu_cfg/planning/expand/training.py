@@ -149,7 +149,7 @@ def _head(
         hint = did_you_mean(entry.head, names) or "use the name of a VM in this plan, or remove it"
         out.faults.append(part.fault(("head",), f"the plan does not contain a VM named {entry.head!r}", hint))
     elif found in workers:
-        message = f"the head {found!r} is also a worker"
+        message = f"the head {found!r} is also listed as a worker"
         hint = "remove it from `workers`, or remove `head` to start training from the first worker"
         out.faults.append(part.fault(("head",), message, hint))
     return found

@@ -194,7 +194,7 @@ def vm_keys(vm: Vm, names: Names, devices: DeviceNames, template: VmDetail | Non
     unsaid = sorted(name for name, text in attributes.items() if "{" in f"{name}{text}")
     if unsaid:
         found.left_out.append(
-            f"the attributes {', '.join(unsaid)}, whose braces would be interpreted as a range or variable"
+            f"the attributes {', '.join(unsaid)}: their braces would be interpreted as a range or variable"
         )
     if attributes := {name: text for name, text in attributes.items() if name not in unsaid}:
         keys["attributes"] = attributes

@@ -69,7 +69,7 @@ class Code(StrEnum):
     SAME_SIZE_LOCK = "VG104", "a GPU in same-size mode is running vGPUs of another size", _E, _D
     GPU_NOT_IN_MIG_MODE = "VG105", "a MIG profile requires a GPU in MIG mode", _E, _D
     GPU_IN_MIG_MODE = "VG106", "the profile is time-sliced, but every GPU is in MIG mode", _E, _D
-    NO_MIG_SLICE = "VG107", "no free MIG slices in a valid placement for the profile", _E, _D
+    NO_MIG_SLICE = "VG107", "no free MIG slices for the profile in a valid placement", _E, _D
     MIXED_SIZE_NO_ROOM = "VG108", "no free placement on a GPU in mixed-size mode", _E, _D
     MIXED_SIZE_UNKNOWN = "VG109", "the board's mixed-size placements are not published", _W, _R
     MIXED_SIZE_NOT_SUPPORTED = "VG110", "the profile is not supported in mixed-size mode", _E, _R
@@ -84,7 +84,7 @@ class Code(StrEnum):
         _E,
         _R,
     )
-    POWERED_OFF_CLAIM = "VG117", "powered-off VMs outside the plan need the same GPUs", _I, _D
+    POWERED_OFF_CLAIM = "VG117", "powered-off VMs outside the plan require the same GPUs", _I, _D
     HOLDER_UNKNOWN = "VG118", "a GPU is used by a VM that could not be read", _W, _D
     CLASSES_CANNOT_SHARE = "VG119", "vGPUs of two series can share a GPU only on 8.0 U2 and later", _E, _D
     MIXED_BOARDS = "VG120", "vGPUs of different boards or series in one VM", _E, _D
@@ -124,7 +124,7 @@ class Code(StrEnum):
     GPUDIRECT_ON_FRACTION = "VG150", "GPUDirect RDMA with a fractional GPU", _I, _R
     DIRECT_PATH_SHORT = "VG151", "vCenter reports too few available units of a DirectPath profile", _W, _R
     DISK_TOO_LARGE = "VG152", "a disk is larger than 62 TiB", _E, _D
-    NO_ROOM_FOR_SWAP = "VG153", "the datastore has no room for the VMs' swap files", _E, _D
+    NO_ROOM_FOR_SWAP = "VG153", "the datastore does not have enough space for the VMs' swap files", _E, _D
     UNSIGNED_MODULE = (
         "VG154",
         ("with Secure Boot, the guest rejects an NVIDIA driver that was built in the guest"),
@@ -139,11 +139,11 @@ class Code(StrEnum):
     )
     MIG_SEEN_ALONE = "VG161", "a program can use only one of a VM's MIG-backed vGPUs", _W, _R
     PIN_SHARED = "VG162", "a powered-off VM has the same GPU in passthrough", _W, _D
-    SPARE_LOST = "VG163", "after the plan, a cluster's hosts could no longer be evacuated", _E, _O
-    SPARE_LACKING = "VG164", "a cluster already lacks the required spare capacity", _W, _O
+    SPARE_LOST = "VG163", "after this plan, a cluster's hosts could no longer be evacuated", _E, _O
+    SPARE_LACKING = "VG164", "a cluster already has too little spare capacity", _W, _O
     SPARE_KEPT = "VG165", "a cluster retains the required spare capacity", _I, _O
-    LICENCES_EXCEEDED = "VG166", "a plan needs more vGPU licenses than are available", _E, _D
-    LICENCES_EXCEEDED_ALREADY = "VG167", "more vGPU licenses are needed than are available", _W, _D
+    LICENCES_EXCEEDED = "VG166", "a plan requires more vGPU licenses than are available", _E, _D
+    LICENCES_EXCEEDED_ALREADY = "VG167", "more vGPU licenses are required than are available", _W, _D
     LICENCES_KEPT = "VG168", "there are enough vGPU licenses for a plan", _I, _D
 
     TEMPLATE_NOT_FOUND = "VG201", "the template does not exist", _E, _O
@@ -155,8 +155,8 @@ class Code(StrEnum):
     HARDWARE_VERSION = "VG207", "the hardware version is not compatible with the host", _E, _D
     COMPUTED_SETTING = "VG208", "extra_config conflicts with requirements for VMs with GPUs", _E, _D
     MMIO_TOO_SMALL = "VG209", "the 64-bit MMIO size is smaller than required", _W, _D
-    DISK_SHRINKS = "VG210", "a disk would have to shrink", _E, _D
-    DISK_HAS_SNAPSHOT = "VG211", "a disk of a VM with snapshots would have to grow", _E, _R
+    DISK_SHRINKS = "VG210", "a disk would have to be made smaller", _E, _D
+    DISK_HAS_SNAPSHOT = "VG211", "a disk would have to be extended, but its VM has snapshots", _E, _R
     FIRMWARE_IS_BIOS = "VG212", "a VM in this plan boots with BIOS firmware", _E, _D
     MANY_CPUS = "VG213", "more than 127 virtual CPUs with a vGPU", _E, _D
     TOO_MANY_NICS = "VG214", "more than ten virtual NICs", _E, _D
@@ -184,12 +184,12 @@ class Code(StrEnum):
     TAG_CATEGORY_OF_OTHERS = "VG244", "the category's tags do not apply to VMs", _E, _D
     LIBRARY_ITEM_ABSENT = "VG245", "the content library does not contain this item", _E, _D
     LIBRARY_ITEM_NO_TEMPLATE = "VG246", "the content library item is not a VM template", _E, _D
-    LIBRARIES_NOT_READ = "VG247", "a content library is specified, but none was read", _E, _O
+    LIBRARIES_NOT_READ = "VG247", "the plan uses a content library, but none were read", _E, _O
     STORAGE_POLICY_NOT_FOUND = "VG248", "the storage policy does not exist", _E, _D
-    STORAGE_POLICY_UNREAD = "VG249", "storage policies are specified, but were not read", _E, _D
+    STORAGE_POLICY_UNREAD = "VG249", "the plan uses storage policies, but they were not read", _E, _D
     DATASTORE_UNFIT = "VG250", "the datastore is not compatible with the storage policy", _E, _R
     CUSTOMIZATION_NOT_FOUND = "VG251", "the customization specification does not exist", _E, _D
-    CUSTOMIZATION_UNREAD = "VG252", "a customization specification is specified, but was not read", _E, _D
+    CUSTOMIZATION_UNREAD = "VG252", "the plan uses a customization specification that was not read", _E, _D
     CUSTOMIZATION_UNFIT = "VG253", "the customization specification does not match the guest", _E, _D
     CUSTOMIZATION_NICS = "VG254", "the customization specification does not match the VM's NICs", _E, _D
     CUSTOMIZED_ONCE = "VG255", "an existing guest's customization is not compared", _I, _D
@@ -211,7 +211,7 @@ class Code(StrEnum):
     DISK_NOT_TO_DELETE = "VG272", "`--delete` specifies a disk that would not be deleted with its VM", _E, _D
     DEVICES_OF_OTHERS = "VG273", "a VM has NICs or GPUs that the plan did not create", _W, _D
     FAILOVER_CAPACITY = "VG274", "admission control does not allow the memory that VMs reserve", _E, _D
-    PACKAGE_UNSIGNED = "VG275", "a depot has a package that hosts do not accept by default", _E, _F
+    PACKAGE_UNSIGNED = "VG275", "a depot contains a package that hosts do not accept by default", _E, _F
 
     HOST_MEMORY = "VG301", "the host cannot reserve the required memory", _E, _R
     NUMA_TOO_SMALL = "VG302", "the VM is larger than a NUMA node", _E, _R
@@ -225,7 +225,7 @@ class Code(StrEnum):
     FIXED_PASSTHROUGH = "VG311", "fixed passthrough prevents vMotion, HA restarts and live snapshots", _W, _D
     SPREAD_GPUS_NOT_PROMISED = "VG312", "ESXi may place VMs that should be separate on the same GPU", _W, _R
     ELSEWHERE = "VG313", "a VM runs on a host that the plan would not choose", _W, _O
-    RULE_WITHOUT_DRS = "VG314", "without DRS, no rule keeps the VMs in place", _I, _R
+    RULE_WITHOUT_DRS = "VG314", "without DRS, rules cannot keep the VMs in place", _I, _R
     NUMA_NODE_ABSENT = "VG315", "no host has the specified NUMA node", _E, _D
     NUMA_UNEVEN = "VG316", "the CPUs cannot be divided evenly among the NUMA nodes", _W, _R
     ASSIGNED_NODE_OPEN = "VG317", "the assigned device may be on a different NUMA node", _W, _R
@@ -259,12 +259,12 @@ class Code(StrEnum):
     PACK_UNMET = "VG336", "VMs that should run together are on different hosts", _I, _O
     KEEP_FREE_UNMET = "VG337", "fewer hosts are free of GPU VMs than required", _W, _O
 
-    ONLY_MAY_STRAND = "VG340", "a VM excluded by --only shares GPUs with a selected one", _W, _R
+    ONLY_MAY_STRAND = "VG340", "a VM excluded by --only shares GPUs with a selected VM", _W, _R
     OVERRIDE_OF_NO_USE = "VG341", "a cluster override has no effect in this cluster", _W, _D
     NO_CLUSTER = "VG342", "a cluster option is set for a VM outside any cluster", _E, _D
     NOT_MADE_ANEW = "VG343", "a source required to recreate a VM does not exist", _W, _O
     ORPHAN_ELSEWHERE = "VG344", "a VM and its folder were removed from the plan file", _W, _D
-    DEPOT_LACKS = "VG345", "a host cannot find the software to install in its depots", _E, _D
+    DEPOT_LACKS = "VG345", "a host's depots do not contain the software to install", _E, _D
     BROUGHT_EXPIRED = "VG346", "a token for a guest has expired", _E, _D
     NO_SOURCE = "VG347", "the source of a VM is not specified", _E, _O
     BOARDS_MIXED = "VG348", "a single request is satisfied by different GPU models", _W, _O
@@ -284,7 +284,7 @@ class Code(StrEnum):
     DATASTORE_NOT_ON_HOST = "VG413", "no eligible host has the datastore", _E, _D
     DATASTORE_SPACE = "VG414", "the datastore may become full", _W, _R
     DATASTORE_INACCESSIBLE = "VG415", "the datastore is not accessible", _E, _D
-    NO_DATASTORE = "VG416", "no datastore is specified, and none can be derived", _E, _O
+    NO_DATASTORE = "VG416", "no datastore is specified, and vgpu-cfg cannot select one", _E, _O
     SRIOV_TIES_VM = "VG417", "a virtual function prevents vMotion, HA restarts and live snapshots", _W, _D
     SRIOV_OFF_SWITCH = "VG418", "a virtual function's network is not on its NIC's switch", _W, _R
     PVRDMA_NOT_DISTRIBUTED = "VG419", "a PVRDMA NIC requires a distributed port group", _E, _D
@@ -296,13 +296,13 @@ class Code(StrEnum):
     CLUSTER_NOT_FOUND = "VG425", "the cluster does not exist", _E, _O
     CLUSTER_AMBIGUOUS = "VG426", "several clusters have this name", _E, _O
     DATACENTER_NOT_FOUND = "VG427", "the datacenter does not exist", _E, _O
-    DATACENTER_NOT_NAMED = "VG428", "there are several datacenters, but none is specified", _E, _O
+    DATACENTER_NOT_NAMED = "VG428", "the plan does not specify which of several datacenters to use", _E, _O
     KEYS_ABSENT = "VG433", "a guest uses the plan's keys, which are not on this machine", _W, _O
     KEYS_FOREIGN = "VG434", "a guest uses keys other than the plan's keys on this machine", _E, _O
     KEYS_NOT_ROTATED = "VG435", "the plan's keys cannot be replaced in the current state", _E, _O
     STAYS_VALID = "VG436", "a replaced secret remains valid until it is revoked", _W, _O
     NICS_IN_ONE_SUBNET = "VG437", "two of a VM's NICs are in one subnet", _W, _D
-    SPEEDS_DIFFER = "VG438", "NICs that train together have different speeds", _W, _O
+    SPEEDS_DIFFER = "VG438", "NICs used for the same training have different speeds", _W, _O
     MTUS_DIFFER = "VG439", "NICs on one network have different MTUs", _W, _D
     GUEST_SECRETS_NO_WAY = (
         "VG429",
@@ -334,11 +334,16 @@ class Code(StrEnum):
     CHECK_UNREAD = "VG510", "a setting of a check-only host could not be read", _W, _D
     SETTING_OWNED = "VG511", "the host's settings are managed elsewhere", _E, _D
     HOST_NOT_EMPTIED = "VG512", "a host cannot be emptied", _E, _D
-    CLUSTER_TOO_FULL = "VG513", "the rest of the cluster lacks capacity for a host's workload", _E, _R
+    CLUSTER_TOO_FULL = (
+        "VG513",
+        "the rest of the cluster has too little capacity for a host's workload",
+        _E,
+        _R,
+    )
     DISRUPTION_NOT_ALLOWED = "VG514", "a change requires a disruption that the plan does not allow", _E, _D
     OUTSIDE_WINDOW = "VG515", "outside the maintenance window", _W, _O
     NIC_IN_USE = "VG516", "a NIC that the host or a VM is using would be reassigned", _E, _D
-    NIC_CUT_OFF = "VG517", "a NIC in the plan carries the host's traffic", _W, _D
+    NIC_CUT_OFF = "VG517", "a NIC in the plan is used for host traffic", _W, _D
     GPU_SERVES_VGPUS = "VG518", "a GPU that VMs are using would be reassigned", _E, _D
     DRIVERS_DIFFER = "VG519", "the hosts of a cluster run different NVIDIA host drivers", _W, _D
     GPU_DAEMON_ABSENT = "VG520", "the GPU management daemon is not installed", _W, _D
@@ -356,7 +361,7 @@ class Code(StrEnum):
     DEVICE_NOT_MATCHED = "VG527", "a `match` rule matches no device on any host", _E, _D
     NOT_SUPPORTED = "VG528", "the host, board or NIC does not support the setting", _E, _D
     FIRMWARE_IN_GUEST = "VG529", "a passthrough NIC's firmware must be configured in its guest", _W, _D
-    SHARING_UNCLEAR = "VG530", "it is ambiguous how the VMs should share GPUs", _E, _D
+    SHARING_UNCLEAR = "VG530", "it is unclear how the VMs should share GPUs", _E, _D
     STANDS_WAITING = "VG531", "a host is waiting in maintenance mode", _W, _D
     SWITCH_NOT_FOUND = "VG532", "the distributed switch does not exist", _E, _D
     OWN_VMS_OFF = "VG533", "VMs in this plan must be powered off, which is not allowed", _E, _D
@@ -383,7 +388,7 @@ class Code(StrEnum):
     NOT_UNDONE = "VG555", "a rollback could not undo some of the changes", _W, _O
     NOT_UNDONE_ON_PURPOSE = "VG556", "a rollback intentionally left a change in place", _I, _O
     NO_WAY_BACK = "VG557", "a change in the plan cannot be rolled back", _W, _O
-    NO_FIRMWARE_TOOLS = "VG558", "a host lacks the tools to configure its NICs' firmware", _E, _D
+    NO_FIRMWARE_TOOLS = "VG558", "a host does not have the tools to configure NIC firmware", _E, _D
     DEVICE_GROUP_ABSENT = "VG559", "no host offers the requested device group", _E, _D
     DEVICE_GROUP_UNLIKE = "VG560", "a device group does not match the plan's requirements", _E, _D
     UNEXPLAINED_MAINTENANCE = (
@@ -394,7 +399,7 @@ class Code(StrEnum):
     )
     BOARD_ENDED = "VG561", "the host driver's release no longer supports a board", _W, _F
     BRANCH_ENDED = "VG562", "the host driver's branch has reached its end of life", _I, _D
-    DRIVER_WITHOUT_CANARY = "VG563", "several hosts get a new driver without a canary", _I, _O
+    DRIVER_WITHOUT_CANARY = "VG563", "several hosts receive a new driver without a canary", _I, _O
     BMC_UNNAMED = "VG564", "a host requires a cold boot but, unlike others in its entry, has no BMC", _W, _O
     NOT_PINNED = "VG570", "code that runs as root in a guest is downloaded without a checksum", _E, _O
     NO_IMAGE = "VG571", "the host's cluster has no image that vgpu-cfg can edit", _E, _D
@@ -417,7 +422,7 @@ class Code(StrEnum):
     ONE_WORKER = "VG614", "a training job has only one worker", _I, _O
     WORKERS_UNEQUAL = "VG615", "workers have different GPUs", _W, _D
     NO_MEETING_NETWORK = "VG616", "workers have no known network path to each other", _E, _O
-    HEAD_ABSENT = "VG617", "a feature requires a head, but none is specified", _W, _O
+    HEAD_ABSENT = "VG617", "a training feature requires `training.head`, which is not set", _W, _O
     NO_SHARED_FOLDER = "VG618", "workers do not share a folder", _I, _O
     USER_DATA_CLASHES = "VG619", "`user_data` conflicts with the plan's settings", _E, _D
     GUEST_DISK_SMALL = "VG620", "the system disk may be too small for the image", _W, _R
@@ -447,7 +452,7 @@ class Code(StrEnum):
     SITE_WITHOUT_PACKAGES = "VG646", "a closed site has no package mirror", _W, _O
     NCCL_NEEDS_UVM = "VG647", "the image's NCCL requires unified memory", _W, _F
     IMAGE_DRIVER_OLD = "VG648", "the guest's driver is too old for the image's CUDA", _W, _D
-    CUDA_WITHOUT_BOARD = "VG650", "a CUDA release contains no code for the GPUs", _W, _R
+    CUDA_WITHOUT_BOARD = "VG650", "a CUDA release does not contain code for the GPUs", _W, _R
     RENDEZVOUS_ELSEWHERE = "VG718", "processes do not communicate over the training network", _W, _O
 
     @property

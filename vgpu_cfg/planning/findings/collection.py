@@ -181,7 +181,7 @@ class Findings:
 
 def _why_not(code: Code) -> str:
     if code.basis in {Basis.DOCUMENTED, Basis.OBSERVED}:
-        return f"a check with the basis `{code.basis}` keeps its severity"
+        return f"checks with the basis `{code.basis}` have a fixed severity"
     return "planning cannot continue without it"
 
 
@@ -256,14 +256,16 @@ def beliefs_here(desired: DesiredPlan, observed: Inventory) -> BeliefsHere | Non
         uuid = vcenter.instance_uuid.lower()
         older = [one for one in desired.verdicts if one.vcenter.instance_uuid == uuid]
         why = (
-            f"made for another build; this vCenter now has {vcenter.build}" if older else "of another vCenter"
+            f"saved for another build; this vCenter is now at build {vcenter.build}"
+            if older
+            else "saved for another vCenter"
         )
         files = listed([one.file_name for one in older or desired.verdicts])
-        says = f"not used: {files}: {why}; run `vgpu-cfg doctor --save FOLDER`"
+        says = f"{files} not used ({why}); run `vgpu-cfg doctor --save FOLDER`"
         return BeliefsHere(says=says, is_first=is_first)
     counts = Counter(row.verdict for row in found.beliefs.values())
     fails = [key for key, row in found.beliefs.items() if row.verdict is Verdict.FAILS]
     names = f" ({listed(fails)})" if fails else ""
-    says = f"tested in this vCenter: {counts[Verdict.HOLDS]} hold, {len(fails)} do not{names}"
+    says = f"tested in this vCenter: {counts[Verdict.HOLDS]} true, {len(fails)} false{names}"
     says += f", {counts[Verdict.OPEN]} could not be tested ({found.file_name})"
     return BeliefsHere(says=says, is_first=is_first)

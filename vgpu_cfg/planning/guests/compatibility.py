@@ -73,7 +73,7 @@ def check_image(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, fin
     vm, contents = resolved.desired, contents_of(image.image)
     if nccl_needs_uvm(contents.nccl) and not all(gpu.uvm for gpu in vgpus):
         message = (
-            f"{image.image} has NCCL {contents.nccl} or later, which requires unified memory on vGPUs; "
+            f"{image.image} includes NCCL {contents.nccl} or later, which requires unified memory on vGPUs; "
             "without it, training fails at startup with 'operation not supported'"
         )
         findings.add_vm(Code.NCCL_NEEDS_UVM, vm, message, _uvm_remedy(vgpus))
@@ -83,7 +83,7 @@ def check_image(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, fin
     least = least_driver(contents.cuda) if contents.cuda else None
     if branch is not None and least is not None and branch < least:
         message = (
-            f"{image.image} has CUDA {contents.cuda} or later, which requires driver branch {least} or "
+            f"{image.image} includes CUDA {contents.cuda} or later, which requires driver branch {least} or "
             f"later, but {who} is {branch}; forward compatibility is not documented for vGPUs"
         )
         remedy = "use an earlier image, or a later driver in `guest.driver` and on the host"
@@ -99,9 +99,9 @@ def _check_boards(
     rows = {board.architecture: _cuda_of(board.architecture) for board in boards}
     needed = sorted(f"{one}: {_span(row)}" for one, row in rows.items() if row and not row.accepts(version))
     if needed and len(needed) == len(rows):
-        message = f"{what} contains no code for its GPUs (CUDA releases for {'; '.join(needed)})"
+        message = f"{what} does not contain code for its GPUs (CUDA releases for {'; '.join(needed)})"
         findings.add_vm(
-            Code.CUDA_WITHOUT_BOARD, vm, message, "use a release that supports them, or other GPUs"
+            Code.CUDA_WITHOUT_BOARD, vm, message, "use a release that supports these GPUs, or use other GPUs"
         )
 
 
@@ -219,7 +219,7 @@ def stack_of(facts: StackFacts, target: str) -> VmStack:
     ]
     if facts.has_vgpus:
         seen = BranchVerdict(
-            fits=FitsBranch.YES, why="the guest has its license", source="nvidia-smi -q in the guest"
+            fits=FitsBranch.YES, why="the guest is licensed", source="nvidia-smi -q in the guest"
         )
         is_licensed = facts.licence.startswith("Licensed")
         today = seen if is_licensed else _licence(facts.host_branch)
@@ -298,7 +298,9 @@ def _host(facts: StackFacts, number: str) -> BranchVerdict:
         return BranchVerdict(fits=FitsBranch.YES, why="installed", source="the host's list of VIBs")
     boards = ", ".join(dict.fromkeys(board.key if board else name for name, board in facts.boards))
     return _unknown(
-        f"no document states that {boards or 'its boards'} lost support before vGPU {branch.release}", _LIST
+        f"NVIDIA's documents do not state that {boards or 'its boards'} lost support before vGPU "
+        f"{branch.release}",
+        _LIST,
     )
 
 
@@ -311,7 +313,7 @@ def _guest(facts: StackFacts, number: str) -> BranchVerdict:
         return _unknown("the guest's driver is unknown", "nvidia-smi in the guest")
     takes = guest_branches(number)
     if not takes or is_unknown(guest) or is_unproven(number, guest):
-        why = f"no document covers an R{guest} guest driver on an R{number or '?'} host"
+        why = f"R{guest} guest drivers on R{number or '?'} hosts are not documented"
         return _unknown(why, _NOTES)
     rule = load_driver_branches().rule
     if guest in takes:
@@ -332,7 +334,7 @@ def _cuda(cuda: str, guest: str) -> BranchVerdict:
     if not guest:
         return _unknown("the guest's driver is unknown", "nvidia-smi in the guest")
     if row is None:
-        why = f"no document specifies the driver for CUDA {cuda}" if cuda else "its CUDA version is unknown"
+        why = f"the driver for CUDA {cuda} is not documented" if cuda else "its CUDA version is unknown"
         return _unknown(why, _VERSIONS)
     fits = FitsBranch.YES if row.accepts(guest) else FitsBranch.NO
     why = f"CUDA {row.since} requires a guest driver of R{row.needs} or later; the guest has R{guest}"

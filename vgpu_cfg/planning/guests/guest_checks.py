@@ -88,11 +88,11 @@ def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
     elif update.will_run and not update.known.is_marked and (update.is_silent or not update.known.is_seeded):
         minutes = update.spec.wait_seconds // 60
         message = (
-            f"cloud-init has not reported in the {minutes} min since its first boot, and no other access "
-            "method is configured"
+            f"cloud-init has not reported in the {minutes} min since the first boot, and no other access "
+            f"method is configured"
             if update.known.is_seeded
-            else "it was created without `guest`: cloud-init's first boot has passed, and no other access "
-            "method is configured"
+            else "it was created without `guest` and has already booted, so cloud-init does not run again, "
+            "and no other access method is configured"
         )
         remedy = "set guest: {login: {user: …, key: {secret: …}}}, or recreate the VM"
         findings.refuse_vm(Code.GUEST_NO_WAY_IN, vm, message, remedy)
@@ -130,7 +130,10 @@ def check_secrets(
         f"{listed(words, shown=6)}"
     )
     findings.add_vm(
-        Code.GUEST_NOT_COMPARED, resolved.desired, message, "plan on a machine that can read its secrets"
+        Code.GUEST_NOT_COMPARED,
+        resolved.desired,
+        message,
+        "run `plan` on a machine that can read the secrets",
     )
 
 
@@ -174,7 +177,10 @@ def _check_signed(resolved: ResolvedVm, findings: Findings) -> None:
     """Check that Secure Boot allows the guest to load modules built in it; the enrolled keys are unknown."""
     stated = resolved.desired.secure_boot
     if resolved.base.options.get("secure_boot") if stated is None else stated:
-        message = "with `secure_boot`, the guest does not load the NVIDIA driver built in it: it is unsigned"
+        message = (
+            "with `secure_boot`, the guest does not load the NVIDIA driver, which is built in the "
+            "guest and unsigned"
+        )
         remedy = (
             "set `secure_boot: false`, or use a template with a signed driver and `driver: template`; if the "
             f"signing key is enrolled in its firmware, set checks: {{{Code.UNSIGNED_MODULE}: warning}}"
@@ -193,8 +199,8 @@ def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, f
     host = resolved.host.name if resolved.host is not None else "its host"
     if branch and not is_unknown(branch) and is_unproven(host_branch, branch):
         message = (
-            f"the guest's driver is from branch {branch}, and it is unconfirmed whether {host} with "
-            f"{host_branch} supports it. If it does not, the vGPU does not load"
+            f"the guest's driver is from branch {branch}, which {host} with {host_branch} may not support. "
+            f"In that case, the vGPU does not load"
         )
         remedy = f"use a package from branch {host_branch} in `guest.driver`, or test with one VM"
         findings.add_vm(Code.GUEST_DRIVER_UNPROVEN, resolved.desired, message, remedy)
@@ -233,7 +239,7 @@ def _is_other_kind(
         message = f"{name} is the vGPU manager for hosts, not a guest driver"
     elif kind == "guest" and resolved.gpus and not has_vgpu and update.spec.get(LicenceModule) is None:
         message = (
-            f"{name} is the driver for vGPU guests, which requires a license, but its GPUs are passed through"
+            f"{name} is the vGPU guest driver, which requires a license, but the VM's GPUs are passed through"
         )
         other += ", or set guest: {licence: {secret: …}}"
         severity = Severity.WARNING
@@ -260,9 +266,7 @@ def _check_disk(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -
     grown = [disk.size_mib for disk in resolved.desired.disks if isinstance(disk, DesiredDiskGrowth)]
     size = max([first, *grown])
     if size < needed:
-        message = (
-            f"its system disk has {gib(size)}, but {what} require about {gib(needed)}; {who} may not fit"
-        )
+        message = f"its system disk is {gib(size)}, but {what} require about {gib(needed)}; {who} may not fit"
         remedy = f"set disks: [{{grow: {gib(needed).replace(' ', '')}}}]"
         findings.add_vm(Code.GUEST_DISK_SMALL, resolved.desired, message, remedy)
 
@@ -281,9 +285,9 @@ def _check_user_data(resolved: ResolvedVm, update: GuestUpdate, findings: Findin
     clashes = sorted(key for key, value in ours.items() if key in theirs and theirs[key] != value)
     if clashes:
         keys = ", ".join(f"`{key}`" for key in clashes)
-        message = f"its `user_data` conflicts with the plan on {keys}"
+        message = f"its `user_data` conflicts with the plan's settings for {keys}"
         findings.refuse_vm(
-            Code.USER_DATA_CLASHES, resolved.desired, message, "remove them from the user data"
+            Code.USER_DATA_CLASHES, resolved.desired, message, "remove these keys from the user data"
         )
 
 
@@ -322,8 +326,8 @@ def remedy_foreign(desired: DesiredPlan, *, is_former: bool) -> str:
     if is_former:
         return "to replace them in the guests, use `--rotate keys`"
     return (
-        f"copy the keys that it was set up with to {keys_home(desired)}; to replace them, or if they are "
-        "lost, use `--rotate keys`"
+        f"copy the guest's original keys to {keys_home(desired)}; to replace the keys, or if they are "
+        f"lost, use `--rotate keys`"
     )
 
 
@@ -385,12 +389,12 @@ def check_replaced(
             continue
         match module:
             case LicenceModule():
-                what, where = "the license token", "the license server's portal"
+                what, where = "license token", "the license server's portal"
             case RegistryModule():
-                what, where = f"the password for {module.server}", module.server
+                what, where = f"password for {module.server}", module.server
             case _:
                 continue
-        message = f"{what}: the current one remains valid until you revoke it"
+        message = f"the current {what} remains valid until you revoke it"
         findings.add_vm(Code.STAYS_VALID, resolved.desired, message, f"revoke the old one at {where}")
 
 
@@ -432,7 +436,8 @@ def _check_environment(team: Team, subject: Subject, findings: Findings) -> None
             continue
         message = f"`environment` sets {name}={value} for all workers, but their {kind} may differ"
         remedy = (
-            f"remove {name}, because each worker detects its own; if all are the same, ignore this finding"
+            f"remove {name}, because each worker detects its own {kind}; if they are the same on all "
+            f"workers, ignore this finding"
         )
         findings.add(Code.VARIABLE_OF_ONE_MACHINE, subject, message, remedy)
 
@@ -440,7 +445,7 @@ def _check_environment(team: Team, subject: Subject, findings: Findings) -> None
 def _check_workers(team: Team, subject: Subject, findings: Findings) -> None:
     if len(team.workers) == 1:
         message = "training has only one worker; the components for multiple workers are staged but not used"
-        findings.add(Code.ONE_WORKER, subject, message, "add workers, or ignore this message")
+        findings.add(Code.ONE_WORKER, subject, message, "add workers, or ignore this finding")
     kinds: dict[str, list[str]] = {}
     for one in team.workers:
         kinds.setdefault(_gpus_of(one.vm), []).append(one.vm.name)
@@ -474,7 +479,7 @@ def _check_addresses(team: Team, addresses: Addresses, subject: Subject, finding
     if unknown:
         message = f"the plan does not specify an address at which the other VMs can reach {listed(unknown)}"
     else:
-        message = "no network in the plan gives all training VMs an address"
+        message = "no network in the plan assigns addresses to all training VMs"
     remedy = (
         "add a network with `subnet` and `pool` to `networks`, and `nics: [{network: NAME, ip: pool}]` to "
         "each worker; DHCP addresses are not known in advance"
@@ -534,7 +539,7 @@ def _check_elastic(team: Team, subject: Subject, findings: Findings) -> None:
             f"`elastic` allows {most} workers, but only {there} exist; torchrun waits 30 seconds for more"
         )
         findings.add(
-            Code.ELASTIC_BEYOND, subject, message, f"set at most {len(team.workers)}, or add workers"
+            Code.ELASTIC_BEYOND, subject, message, f"set it to {len(team.workers)} or less, or add workers"
         )
 
 
@@ -545,11 +550,11 @@ def _check_head(training: DesiredTraining, subject: Subject, findings: Findings)
     ]
     if wanted and training.head is None:
         keys = " and ".join(f"`{key}`" for key in wanted)
-        message = f"training requests {keys}, which require a head, but none is specified"
-        remedy = "set `training.head` to a VM, or remove them"
+        message = f"training with {keys} requires a head VM, but `training.head` is not set"
+        remedy = "set `training.head` to a VM, or remove these keys"
         findings.add(Code.HEAD_ABSENT, subject, message, remedy)
     elif training.head is not None and training.shared_folder is None and not training.mounts:
         count = counted(len(training.workers), "worker")
-        message = f"no folder is shared or mounted, so you must copy data and code to each of {count}"
+        message = f"without a shared or mounted folder, you must copy data and code to each of {count}"
         remedy = "set training: {shared_folder: {}}, or mount a shared folder with `mounts`"
         findings.add(Code.NO_SHARED_FOLDER, subject, message, remedy)

@@ -178,10 +178,10 @@ class GuestPlanner:
 
     def _report_off(self, resolved: ResolvedVm, update: GuestUpdate) -> None:
         why = "will be off" if resolved.desired.power is DesiredPower.OFF else "is off and remains off"
-        message = f"it {why}; its guest is staged in the next run when it is powered on"
-        remedy = "run `apply` again when it is running"
+        message = f"it {why}; its guest will be staged in the next run after power-on"
+        remedy = "power on the VM, then run `apply` again"
         if update.is_new and update.spec.by == "cloud-init" and not update.spec.login.user:
-            message += ", but cloud-init's first boot has passed by then"
+            message += ", but cloud-init's first boot will be over by then"
             remedy = "let the plan power it on first, or set `guest.login` for later access"
         self.findings.add_vm(Code.GUEST_STAYS_OFF, resolved.desired, message, remedy)
 
@@ -262,7 +262,9 @@ def check_mark(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
             f"another release of vgpu-cfg staged {listed(foreign, shown=6)}, which this release does not "
             f"support"
         )
-        findings.add_vm(Code.GUEST_LEFTOVERS, resolved.desired, message, "use that release, or keep them")
+        findings.add_vm(
+            Code.GUEST_LEFTOVERS, resolved.desired, message, "use that release, or keep these components"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,8 +348,8 @@ def check_exposure(
             "access to the VM's configuration or events can see them"
         )
         remedy = (
-            "remove it if the guest can be accessed over SSH or guest operations; otherwise, change these "
-            "secrets afterward"
+            "if the guest can be accessed over SSH or guest operations, remove this key; otherwise, change "
+            "these secrets afterward"
         )
         findings.add_vm(Code.GUEST_SECRETS_EXPOSED, vm, message, remedy)
     elif private and not _has_way_in(resolved, spec):
@@ -362,7 +364,7 @@ def check_exposure(
             "its `user_data` is readable in the VM's configuration until the guest has read it, and "
             "possibly in events"
         )
-        remedy = "do not include secrets in it"
+        remedy = "do not include secrets in `user_data`"
         findings.add_vm(Code.USER_DATA_READABLE, vm, message, remedy)
 
 
@@ -392,8 +394,8 @@ def _check_mesh(
     ]
     if others:
         message = (
-            f"`secrets: exposed`, but it trains with {listed(others)}, whose host keys are unknown at its "
-            "first boot"
+            f"it has `secrets: exposed`, but trains with {listed(others)}; their host keys are unknown at "
+            f"its first boot"
         )
         remedy = "set `secrets: exposed` for all VMs that train together, or for none"
         findings.refuse_vm(Code.GUEST_SECRETS_MIXED, resolved.desired, message, remedy)
@@ -432,9 +434,7 @@ def check_site(resolved: ResolvedVm, update: GuestUpdate, desired: DesiredPlan, 
     for one in brought:
         if not _is_within(one, site, hosts, runtime):
             where = one.registry or one.host
-            message = (
-                f"the site is closed, but `{one.key}` points to {where}, which is not one of the site's hosts"
-            )
+            message = f"the site is closed, but `{one.key}` points to {where}, which is outside the site"
             remedy = f"{_remedy(one, runtime)}; or add {one.host} to site.hosts"
             findings.add_vm(Code.SITE_LEFT, resolved.desired, message, remedy)
     if site.apt is None and not site.dnf and update.spec.get(ContainersModule) is not None:

@@ -51,9 +51,9 @@ def _read(view: HostView, _device: str) -> Reading:
 
 def _how(_view: HostView, _desired: DesiredSetting) -> Instructions:
     return Instructions(
-        why="the cluster's image determines the ESXi release of its hosts",
-        client="with vSphere Lifecycle Manager: cluster > Updates, the cluster's image",
-        expected="the host is compliant, and shows the build",
+        why="the cluster's image determines the ESXi release on its hosts",
+        client="in vSphere Lifecycle Manager, edit the image on the cluster's Updates tab",
+        expected="the host is compliant and reports the new build",
         verify=("esxcli system version get",),
         undo=("# ESXi is not downgraded; to boot the previous release, press Shift+R in the boot loader",),
     )

@@ -99,5 +99,5 @@ LICENCE = HostSetting(
     same=_is_licensed,
     by_hand=_by_hand,
     is_tried_first=True,
-    stays=lambda before: f"the key of the previous license, {before}, is unknown",
+    stays=lambda before: f"the previous license's key ({before}) is unknown",
 )

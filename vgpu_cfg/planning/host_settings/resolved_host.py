@@ -170,7 +170,7 @@ def resolve_hosts(
                 continue
             if host.moid in resolved_hosts:
                 message = "two entries in `hosts` match this host"
-                remedy = "specify it in only one of them"
+                remedy = "include the host in only one entry"
                 _add(findings, Code.HOST_TWICE, host, message, remedy)
                 resolved_hosts[host.moid].is_blocked = True
                 continue

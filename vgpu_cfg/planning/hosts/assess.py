@@ -241,7 +241,7 @@ def _report_differences(resolved: ResolvedHost, findings: Findings) -> None:
         what = f"{drift.setting.title} {drift.desired.device}".rstrip()
         message = f"{what} is {shown}, but the plan requires {drift.desired.value or 'none'}"
         if drift.kind is DriftKind.PENDING:
-            message = f"{what} is set to {shown}, pending restart"
+            message = f"{what} is set to {shown}, pending a restart"
         remedy = "to change it, set `mode: enforce` in the entry"
         findings.add(Code.SETTING_DIFFERS, resolved.subject, message, remedy)
 
@@ -316,7 +316,7 @@ def _remedy(resolved: ResolvedHost) -> str:
     if facts.lockdown not in ("", NO_LOCKDOWN):
         return "disable lockdown mode while settings are read"
     if access.ssh == "on" and not facts.is_ssh_running:
-        return "start the host's SSH service, then plan again"
+        return "start the host's SSH service, then run `plan` again"
     return OPEN_SHELL
 
 

@@ -176,7 +176,7 @@ def _take(
     if _is_objected_to(resolved, setting, desired, findings):
         return
     if desired.cuts_off and kind is not DriftKind.PENDING:
-        remedy = "make sure that nothing needs it; vCenter may lose its connection to the host"
+        remedy = "make sure that nothing uses it; vCenter may lose its connection to the host"
         findings.add(Code.NIC_CUT_OFF, resolved.subject, f"{desired.id}: {desired.cuts_off}", remedy)
     resolved.drifts.append(Drift(setting, desired, reading, kind, setting.impact(resolved.view, desired)))
 
@@ -191,7 +191,7 @@ def _refuse(
     if _is_objected_to(resolved, setting, desired, findings):
         return
     resolved.has_refusals = True
-    message = f"{desired.id}: {reading.unread or 'the host has no such setting'}"
+    message = f"{desired.id}: {reading.unread or 'the host does not have this setting'}"
     findings.add(Code.NOT_SUPPORTED, resolved.subject, message, "remove this setting for this host")
 
 
@@ -242,7 +242,7 @@ def _assess_unread(resolved: ResolvedHost, unread: Iterable[_Unread], findings: 
         elif not _is_objected_to(resolved, setting, desired, findings):
             resolved.has_refusals = True
             message = f"{desired.id} cannot be read: {reading.unread}"
-            remedy = "fix this; then plan again"
+            remedy = "resolve this, then run `plan` again"
             findings.add(Code.SETTING_UNREAD, resolved.subject, message, remedy)
     if closed:
         _report_closed(resolved, closed, findings)
@@ -277,7 +277,7 @@ def _report_closed(resolved: ResolvedHost, closed: list[str], findings: Findings
     facts = resolved.view.facts
     if resolved.entry.access.ssh == "off":
         message = (
-            f"{listed(closed, shown=6)} cannot be read without the host's shell; set and check it manually"
+            f"{listed(closed, shown=6)} cannot be read without the host's shell; check and set it manually"
         )
         remedy = "set `access: {ssh: open-and-close}`, or confirm the steps with `apply --done`"
         findings.add(Code.SHELL_CLOSED, resolved.subject, message, remedy)
@@ -295,7 +295,7 @@ def _report_closed(resolved: ResolvedHost, closed: list[str], findings: Findings
             Code.SETTING_UNREAD,
             resolved.subject,
             message,
-            "correct `access`; then plan again",
+            "correct `access`, then run `plan` again",
             Severity.ERROR,
         )
 

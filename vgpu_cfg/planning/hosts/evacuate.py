@@ -175,7 +175,9 @@ def hosts_down(
             return allowed if count == len(resolved_hosts) else count
     heaviest = max(resolved_hosts, key=lambda resolved: evacuations[resolved.view.host.moid].memory_mib)
     needed = evacuations[heaviest.view.host.moid].memory_mib
-    message = f"its VMs need {gib(needed)} of memory, which is not free on the cluster's other hosts"
+    message = (
+        f"its VMs require {gib(needed)} of memory, but the cluster's other hosts do not have enough free"
+    )
     remedy = "move some VMs to another cluster, or power them off"
     findings.add(Code.CLUSTER_TOO_FULL, heaviest.subject, message, remedy)
     return 0
@@ -208,7 +210,10 @@ def _check_drs(found: Evacuation, resolved: ResolvedHost, findings: Findings) ->
         for vm in found.moved:
             if own.get(vm.moid, _FULLY_AUTOMATED) == _FULLY_AUTOMATED:
                 continue
-            message = f"DRS does not migrate {vm.name}: the cluster has a VM override for it: {own[vm.moid]}"
+            message = (
+                f"DRS does not migrate {vm.name} because the cluster has a VM override for it "
+                f"({own[vm.moid]})"
+            )
             remedy = (
                 "ask its owner to move it or power it off, or remove the VM from the cluster's VM overrides"
             )

@@ -52,12 +52,12 @@ def report_absence(
     without requests is left out; that only informs.
     """
     if needed_by:
-        message = f"{absence.message}; needed by {listed(needed_by, shown=6)}"
+        message = f"{absence.message}; required by {listed(needed_by, shown=6)}"
         findings.add(absence.code, resolved.subject, message, absence.remedy, Severity.ERROR)
         return
     severity = Severity.WARNING if resolved.desired_settings else Severity.INFO
     waits = "waits" if len(waiting) == 1 else "wait"
-    why = f"{listed(waiting, shown=6)} {waits} for it" if waiting else "no VM in the plan needs it"
+    why = f"{listed(waiting, shown=6)} {waits} for it" if waiting else "no VM in the plan requires it"
     message = f"{absence.message}; {why}, so it is skipped"
     findings.add(absence.code, resolved.subject, message, absence.remedy, severity)
 
@@ -69,10 +69,10 @@ def absence_of(resolved: ResolvedHost, plan: PlanIdentity) -> Objection | None:
         return None
     if mark is None or not mark.maintenance:
         message = f"it is {host.connection.value}, so its state is unknown"
-        return Objection(Code.HOST_SILENT, message, "reconnect it, then plan again")
+        return Objection(Code.HOST_SILENT, message, "reconnect it, then run `plan` again")
     if mark.is_of(plan):
         return None
-    message = f"it is {host.connection.value}; the plan {mark.plan} took it down"
+    message = f"it is {host.connection.value}; plan {mark.plan} took it down"
     return Objection(Code.HOST_SILENT, message, f"wait for {mark.plan} to finish")
 
 
@@ -123,7 +123,7 @@ def check_other_plan(resolved: ResolvedHost, plan: PlanIdentity) -> Objection | 
     mark = resolved.view.facts.mark
     if mark is None or mark.is_of(plan) or not resolved.drifts:
         return None
-    message = f"the plan {mark.plan} has been changing it since {mark.since:%Y-%m-%d %H:%M}"
+    message = f"plan {mark.plan} has been changing it since {mark.since:%Y-%m-%d %H:%M}"
     message = f"{message}: {mark.reason}" if mark.reason else message
     resolved.is_blocked = True
     return Objection(Code.OTHERS_MAINTENANCE, message, mark.way_on(plan))
@@ -141,12 +141,15 @@ def check_maintenance(resolved: ResolvedHost, findings: Findings) -> bool:
             f"maintenance mode"
         )
         findings.add(
-            Code.OTHERS_MAINTENANCE, resolved.subject, message, "exit maintenance mode when the plan is done"
+            Code.OTHERS_MAINTENANCE,
+            resolved.subject,
+            message,
+            "exit maintenance mode when the plan is complete",
         )
     else:
         message = f"it is in maintenance mode{who}, but not for a plan; no VM can start on it"
         where = shlex.quote(resolved.view.host.inventory_path or resolved.name)
-        remedy = f"after checking with the user: `govc host.maintenance.exit {where}`"
+        remedy = f"check with that user, then run `govc host.maintenance.exit {where}`"
         findings.add(Code.UNEXPLAINED_MAINTENANCE, resolved.subject, message, remedy)
     return True
 
@@ -179,7 +182,12 @@ def check_disruption(resolved: ResolvedHost, phases: Phases, findings: Findings)
     )
     words = " and ".join(one.value.replace("_", " ") for one in lacking)
     message = f"it requires {words} ({reasons}), which `disruption.allow` does not include"
-    findings.add(Code.DISRUPTION_NOT_ALLOWED, resolved.subject, message, "allow it, or remove these settings")
+    findings.add(
+        Code.DISRUPTION_NOT_ALLOWED,
+        resolved.subject,
+        message,
+        "allow the disruption, or remove these settings",
+    )
     return False
 
 
@@ -194,8 +202,8 @@ def check_taken_back(resolved: ResolvedHost, findings: Findings) -> None:
         if now.passthrough_enabled or now.passthrough_active:
             names = listed(unread, shown=6)
             message = (
-                f"{drift.desired.id} is returned to the host, but it could not be determined whether {names} "
-                "needs the device"
+                f"{drift.desired.id} is returned to the host, but it could not be determined whether "
+                f"{names} uses the device"
             )
             findings.add(
                 Code.HOLDER_UNKNOWN, resolved.subject, message, "grant the account read access to the VM"
@@ -216,7 +224,7 @@ def check_window(works: Sequence[tuple[ResolvedHost, int]], observed: Inventory,
         _check_length(concerned, window, text, findings)
         if left is None:
             when = window.when(observed.read_at)
-            message = f"hosts are not taken down now, because the maintenance window is {text}; it {when}"
+            message = f"hosts are not taken down now because the maintenance window ({text}) {when}"
             subject = Subject(kind="host", name=listed(resolved.name for resolved, _ in concerned))
             findings.add(Code.OUTSIDE_WINDOW, subject, message, "run `apply` during the window")
             continue
@@ -224,7 +232,7 @@ def check_window(works: Sequence[tuple[ResolvedHost, int]], observed: Inventory,
             if left < seconds <= window.longest_seconds:
                 message = (
                     f"the work takes about {seconds // 60} min, but the window {text} closes in "
-                    f"{left // 60:.0f} min; it is not started"
+                    f"{left // 60:.0f} min, so the work is not started"
                 )
                 remedy = "run `apply` at the beginning of the window, or lower `disruption.estimate`"
                 findings.add(Code.WINDOW_TOO_SHORT_NOW, resolved.subject, message, remedy)
@@ -238,7 +246,7 @@ def _check_length(
         if seconds > window.longest_seconds:
             message = (
                 f"the work takes about {seconds // 60} min, but the window {text} lasts only "
-                f"{window.longest_seconds // 60:.0f} min; it is never started"
+                f"{window.longest_seconds // 60:.0f} min, so the work is never started"
             )
             remedy = "extend the window, or lower `disruption.estimate`"
             findings.add(Code.WINDOW_TOO_SHORT, resolved.subject, message, remedy)

@@ -36,7 +36,10 @@ def check_image(resolved: ResolvedHost, findings: Findings) -> None:
     cluster, facts = resolved.view.cluster, resolved.view.cluster_facts
     image = facts.image
     if cluster is None or cluster.is_standalone or not facts.image_managed:
-        message = "its software is to be installed by an image, but no image manages its cluster"
+        message = (
+            "its software must be installed with a cluster image, but its cluster is not managed "
+            "with an image"
+        )
         remedy = "set up an image on the cluster's Updates tab, or set `driver: {by: esxcli, depot: …}`"
         _refuse(resolved, Code.NO_IMAGE, message, remedy, findings)
     elif image is None or image.unread:
@@ -46,7 +49,9 @@ def check_image(resolved: ResolvedHost, findings: Findings) -> None:
         _refuse(resolved, Code.NO_IMAGE, message, remedy, findings)
     elif image.manager:
         message = f"{image.manager} manages this vCenter and the image of cluster {cluster.name}"
-        remedy = "edit the image and remediate there; in the plan file, set `driver: {by: lifecycle}`"
+        remedy = (
+            "edit the image and remediate in that product; in the plan file, set `driver: {by: lifecycle}`"
+        )
         _refuse(resolved, Code.IMAGE_MANAGED, message, remedy, findings)
     else:
         for desired in wanted:

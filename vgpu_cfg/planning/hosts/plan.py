@@ -301,7 +301,7 @@ def _check_boards(resolved: ResolvedHost, branch: DriverBranch, findings: Findin
         last = next((one.number for one in known.branches if one.release == end.release), "")
         message = (
             f"its driver (branch {branch.number}) is vGPU {branch.release}, but {end.release} was the last "
-            f"release for the {name} ({end.source}); vGPUs would not be available"
+            f"release to support the {name} ({end.source}); vGPUs would not be available"
         )
         remedy = f"keep this host on a driver from branch {last}, or use GPU passthrough"
         # Belief: end-of-support.
@@ -316,7 +316,10 @@ def _check_end(resolved: ResolvedHost, branch: DriverBranch, now: datetime, find
         f"its driver is from branch {branch.number}, which reached end of life in {end.date} ({end.source})"
     )
     findings.add(
-        Code.BRANCH_ENDED, resolved.subject, message, "plan for a later branch: `verify --target-branch`"
+        Code.BRANCH_ENDED,
+        resolved.subject,
+        message,
+        "plan an upgrade to a later branch with `verify --target-branch`",
     )
 
 
@@ -330,6 +333,6 @@ def check_canary(changes: Sequence[Change], canaries: Sequence[Canary], findings
     ]
     if len(upgraded) > 1 and not any(change.id in first for change in upgraded):
         others = listed([change.host.name for change in upgraded[1:]], shown=6)
-        message = f"it gets a new driver at the same time as {others}, without a canary"
-        remedy = "set disruption: {canary: 1}; its guests are then checked before the next host"
+        message = f"it receives a new driver at the same time as {others}, without a canary"
+        remedy = "set disruption: {canary: 1} to check its guests before the next host is changed"
         findings.add(Code.DRIVER_WITHOUT_CANARY, upgraded[0].subject, message, remedy)

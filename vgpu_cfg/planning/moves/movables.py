@@ -305,7 +305,10 @@ def find_uncertain_starts(
             following = [variant for variant in planned if variant[0].board_key == board]
             if not _is_certain((now if came else later)[index], board, coming, following):
                 what = "an incoming VM" if came else "a VM of the plan"
-                yield (f"all fit on {now[index].host.name}, but ESXi's choice may leave no GPU for {what}")
+                yield (
+                    f"all VMs fit on {now[index].host.name}, but ESXi's GPU choices may leave no GPU "
+                    f"for {what}"
+                )
                 break
 
 
@@ -320,7 +323,7 @@ def find_unknown_placements(moved: Iterable[Movable], hosts: Iterable[HostState]
                 names = listed(dict.fromkeys(held.vm for held in gpu.held))
                 yield (
                     f"on {state.host.name}, the placement of {names} on GPU {gpu.pci_id} is unknown and "
-                    "may block others"
+                    f"may block other VMs"
                 )
 
 

@@ -79,7 +79,7 @@ def check_lower_mtu(
             f"{switch.name} would be set to MTU {mtu}, but the VMkernel NICs of "
             f"{listed(users.unread, shown=_SHOWN)} on it could not be read"
         )
-        remedy = "check in vCenter that none of them has a larger MTU"
+        remedy = "check in vCenter that none of these NICs has a larger MTU"
         findings.add(Code.MTU_TOO_SMALL, subject, message, remedy, Severity.WARNING)
     return True
 
@@ -128,10 +128,11 @@ def check_vlan(
         return False
     if users.unread:
         message = (
-            f"cannot determine whether VLAN {line.vlan} affects objects on {line.name}: unreadable on "
+            f"cannot determine whether VLAN {line.vlan} affects objects on {line.name}, because they could "
+            f"not be read on "
             f"{listed(users.unread, shown=_SHOWN)}"
         )
-        remedy = "check in vCenter that nothing is connected to it"
+        remedy = "check in vCenter that nothing is connected to the port group"
         findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy, Severity.WARNING)
     return True
 

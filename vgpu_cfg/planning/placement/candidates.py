@@ -64,7 +64,7 @@ class Fitness:
         if self.has_peers and host.version and not has_group_api(host):
             yield f"runs ESXi {host.version}, but NVLink groups require vSphere 8"
         if self.driver in refused:
-            yield f"has a driver that does not support the guest's, which is R{self.driver}"
+            yield f"has a driver that does not support the guest's R{self.driver} driver"
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def _collect(
                 if all(gpu is not other for other in group.gpus):
                     group.gpus.append(gpu)
         if 0 < room < variant.count(need):
-            words = f"capacity for only {room} of the {variant.count(need)} {need.name} that a VM needs"
+            words = f"capacity for only {room} of the {variant.count(need)} {need.name} that a VM requires"
             short.append(Limit(Code.GPU_FULL, words))
 
 
@@ -173,9 +173,12 @@ def _has_others_and_room(gpu: GpuState) -> bool:
 def _host_text(code: Code, host: HostState, shape: Shape) -> str:
     match code:
         case Code.HOST_MEMORY:
-            return f"{whole_gib(host.free_mib)} of memory can be reserved, {gib(shape.memory_mib)} required"
+            return (
+                f"only {whole_gib(host.free_mib)} of memory can be reserved, but "
+                f"{gib(shape.memory_mib)} is required"
+            )
         case Code.HOST_CPUS:
-            return f"has {host.threads} threads, {shape.cpus} CPUs required"
+            return f"has {host.threads} threads, but {shape.cpus} CPUs are required"
         case Code.NUMA_NODE_ABSENT:
             return f"has no NUMA node {node_list(shape.numa_nodes)}"
         case Code.SPREAD_IMPOSSIBLE:

@@ -337,7 +337,7 @@ def _of_same_size(gpu: GpuState) -> Iterable[Stranding]:
         words = f"locked to {need.size_gb} GB by {listed(vms)}"
         yield Stranding(StrandedKind.SIZE_LOCK, words, bound, size_gb=need.size_gb, vms=vms)
     if lost >= LEAST_MIB:
-        words = f"{whole_gib(lost)} is too little for another {need.size_gb} GB"
+        words = f"{whole_gib(lost)} is not enough for another {need.size_gb} GB"
         if not room and lost >= need.framebuffer_mib:
             words = f"{whole_gib(lost)} beyond the maximum number of {need.size_gb} GB vGPUs"
         yield Stranding(StrandedKind.FRAMEBUFFER, words, lost, vms=vms)
@@ -365,7 +365,7 @@ def _of_unpublished_placements(gpu: GpuState, needs: Sequence[VgpuNeed]) -> Iter
     lost = gpu.free_framebuffer_mib
     if lost >= LEAST_MIB and all(gpu.refuse(need) is not None for need in needs):
         yield Stranding(
-            StrandedKind.FRAMEBUFFER, f"{whole_gib(lost)} is too little for any size", lost, vms=_vms(gpu)
+            StrandedKind.FRAMEBUFFER, f"{whole_gib(lost)} is not enough for any size", lost, vms=_vms(gpu)
         )
 
 

@@ -468,7 +468,7 @@ def report_licences(desired: DesiredPlan, observed: Inventory, held: Holdings, f
                 findings.add(Code.LICENCES_KEPT, subject, f"{then.need} needed; {then.has}")
         elif then.needed > now.needed:
             message = (
-                f"{then.need} would be needed; {then.has}; {now.needed} now{now.by}, "
+                f"{then.need} would be needed, but {then.has}; {now.needed} now{now.by}, "
                 f"{then.needed - now.needed} more with this plan, for {_named(ours)}"
             )
             remedy = (
@@ -479,7 +479,7 @@ def report_licences(desired: DesiredPlan, observed: Inventory, held: Holdings, f
         elif ours:
             message = f"{then.need} needed{then.by}; {then.has}"
             remedy = (
-                "power off some, or buy licenses and raise the number; unlicensed vGPUs run at "
+                "power off some VMs, or buy licenses and raise the number; unlicensed vGPUs run at "
                 "reduced performance"
             )
             findings.add(Code.LICENCES_EXCEEDED_ALREADY, subject, message, remedy)

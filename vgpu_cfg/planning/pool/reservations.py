@@ -140,7 +140,9 @@ def _wanted(desired: DesiredPlan, gpus: EstateGpus, findings: Findings) -> Reser
             owners = {host.owner_moid for host in observed.hosts if host.gpus}
             clusters = tuple(one for one in clusters if one.moid in owners)
         if len(clusters) != 1:
-            message = "GPUs can be reserved in only one cluster, but the plan does not specify exactly one"
+            message = (
+                "GPUs can be reserved in only one cluster, but the plan does not specify a single cluster"
+            )
             findings.refuse_vm(Code.CANNOT_RESERVE, vm, message, "specify a single `cluster`")
             is_told = False
             continue
@@ -180,11 +182,11 @@ def _need(gpu: GpuEntry, gpus: EstateGpus, cluster: str) -> tuple[str, str, int]
         needs = gpus.reader.needs(gpu.profile[0].name)
         boards = [key for key in needs if (cluster, key) in gpus.totals]
         if len(boards) != 1:
-            return f"{gpu.profile[0].name} does not belong to exactly one board model in the cluster"
+            return f"{gpu.profile[0].name} does not match exactly one board model in the cluster"
         return boards[0], gpu.profile[0].name, needs[boards[0]].max_per_gpu
     boards = sorted(gpus.boards_for(gpu.device, cluster))
     if len(boards) != 1:
-        return f"a GPU with {gpu.device} does not belong to exactly one board model in the cluster"
+        return f"a GPU with {gpu.device} does not match exactly one board model in the cluster"
     return boards[0], "", 1
 
 
@@ -195,7 +197,10 @@ def _smallest(gpu: GpuEntry, memory_mib: int, gpus: EstateGpus, cluster: str) ->
     boards = dict.fromkeys(need.board_key for need in serving)
     if len(boards) != 1:
         names = listed((gpus.catalog.boards[key].name for key in boards), shown=6) or "none"
-        return f"a reservation is for one board, but {gib(memory_mib)} of GPU memory can be on: {names}"
+        return (
+            f"a reservation is for one board model, but several provide {gib(memory_mib)} of GPU "
+            f"memory: {names}"
+        )
     smallest = min(serving, key=lambda need: (need.size_gb, need.share))
     return smallest.board_key, smallest.name, smallest.max_per_gpu
 
@@ -393,7 +398,7 @@ class Booking:
         held = [f"VMs without a reservation use {moment.staying}"] if moment.staying else []
         for one, count in moment.reserved:
             by = self.account_of(one)
-            held.append(f"the plan {one.plan}{f' ({by})' if by else ''} has reserved {count}, {one.period}")
+            held.append(f"plan {one.plan}{f' ({by})' if by else ''} has reserved {count}, {one.period}")
         of = f"{max(0, moment.free)} of {moment.total} are free at {moment.at:{_MOMENT}} UTC"
         return f"{of}: {'; '.join(held)}" if held else of
 

@@ -85,11 +85,11 @@ class ClusterSpare:
         """The hosts that can be emptied, and the VMs that prevent more."""
         number = self.spare.hosts
         if not self.count:
-            words = "any host can be emptied" if number == 1 else f"any {number} hosts can be emptied"
+            words = "any host can be evacuated" if number == 1 else f"any {number} hosts can be evacuated"
             return f"{words} ({self.spare.origin})"
-        words = "not every host" if number == 1 else f"not any {number} hosts together"
+        words = "not every host" if number == 1 else f"not every set of {number} hosts"
         found = listed((f"{name}: {_named(left)}" for name, left in self.lost.items() if left), shown=3)
-        return f"{words} can be emptied ({self.spare.origin}); VMs without another host, on {found}"
+        return f"{words} can be evacuated ({self.spare.origin}); VMs without another host: on {found}"
 
     @property
     def words(self) -> str:
@@ -339,7 +339,7 @@ def report_spare(
             remedy = "power VMs off, move them to another cluster, or add a host"
             findings.add(Code.SPARE_LACKING, subject, f"even before this plan, {then.state}", remedy)
         else:
-            already = f"; before this plan, {counted(now.count, 'VM')} had none" if now.count else ""
+            already = f"; before this plan, {counted(now.count, 'VM')} had no other host" if now.count else ""
             message = f"after this plan, {then.state}{already}"
             findings.add(Code.SPARE_LOST, subject, message, _give_back(after, cluster, now, spare))
 
@@ -353,7 +353,7 @@ def _give_back(after: Spares, cluster: Cluster, now: ClusterSpare, spare: Spare)
         rest = [one for one in after.planned if one[1].name not in names]
         if replace(after, planned=rest).of(cluster, spare).count <= now.count:
             left_out = fold_names(sorted(names, key=as_counted))
-            return f"leave out {left_out}, free that much in the cluster, or add a host"
+            return f"leave out {left_out}, free the same capacity in the cluster, or add a host"
     down = [moid for moid in after.emptied if moid in here]
     for count in range(1, len(down) + 1):
         rest_of_hosts = [moid for moid in after.emptied if moid not in down[-count:]]

@@ -360,7 +360,7 @@ def _gpu_text(device: PassthroughDevice, host: Host) -> str:
         return device.pci_id if pci is None or pci.is_gpu else ""
     if all(vendor_id != NVIDIA_VENDOR_ID for vendor_id, _ in device.allowed):
         return ""
-    return f"label {device.label}" if device.label else "any GPU of its kind"
+    return f"label {device.label}" if device.label else "any GPU of the same model"
 
 
 # Belief: power-events.

@@ -211,7 +211,7 @@ def _restart(placed: Placed, kernel: ChainLink, firmware: ChainLink, *, restarts
     if states & {LinkState.SET_BY_PLAN, LinkState.PENDING}:
         if restarts:
             return ChainLink(RESTART, LinkState.SET_BY_PLAN, "the plan restarts the host")
-        remedy = "restart the host; power-cycle it only if this does not help"
+        remedy = "restart the host; power-cycle it only if a restart is not enough"
         return ChainLink(RESTART, LinkState.PENDING, "the host must be restarted to activate it", remedy)
     if LinkState.OFF in states:
         return ChainLink(RESTART, LinkState.UNKNOWN, "a host restart is required after it is set")
@@ -227,7 +227,7 @@ def _path(placed: Placed, topology: Topology) -> ChainLink:
     node = topology.numa_node(placed.nic)
     nodes = [topology.numa_node(gpu) for gpu in placed.gpus]
     if any(topology.is_one_root(gpu, placed.nic) for gpu in placed.gpus):
-        return ChainLink(PATH, LinkState.ON, "GPU and NIC share a root complex")
+        return ChainLink(PATH, LinkState.ON, "the GPU and NIC share a root complex")
     if node is not None and None not in nodes and node not in nodes:
         remedy = "use a NIC on the GPU's NUMA node"
         words = f"NIC {placed.nic} is on NUMA node {node}, but the GPU is on another"
@@ -235,11 +235,11 @@ def _path(placed: Placed, topology: Topology) -> ChainLink:
     if all(topology.is_one_root(gpu, placed.nic) is False for gpu in placed.gpus):
         # NVIDIA's guide asks for one node, its later documents for one root complex: servers with one root
         # for each slot have no such pair.
-        words = "GPU and NIC are on the same NUMA node, but on different root complexes"
+        words = "the GPU and NIC are on the same NUMA node, but on different root complexes"
         return ChainLink(PATH, LinkState.UNKNOWN, words)
     if node is not None and node in nodes:
-        return ChainLink(PATH, LinkState.ON, "GPU and NIC are on the same NUMA node")
-    return ChainLink(PATH, LinkState.UNKNOWN, "the host does not report where GPU and NIC are")
+        return ChainLink(PATH, LinkState.ON, "the GPU and NIC are on the same NUMA node")
+    return ChainLink(PATH, LinkState.UNKNOWN, "the host does not report the locations of the GPU and NIC")
 
 
 def direct_pairs(host: Host, topology: Topology, observed: Inventory) -> Iterator[Placed]:

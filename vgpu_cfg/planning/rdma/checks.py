@@ -145,7 +145,7 @@ class RdmaChecks:
                 Code.PVRDMA_GUEST, vm, message, "set type: vmxnet3, or use another template"
             )
         if resolved.gpus:
-            message = "a PVRDMA NIC can access only guest memory: no GPUDirect and no ATS chain"
+            message = "a PVRDMA NIC can access only guest memory, so GPUDirect and ATS are not available"
             remedy = (
                 "for direct communication between GPUs, set type: passthrough or sriov with `rdma: gpudirect`"
             )
@@ -157,8 +157,8 @@ class RdmaChecks:
             if switch is not None and len(switch.uplinks) != 1:
                 has = f"the uplinks {listed(switch.uplinks)}" if switch.uplinks else "no uplinks"
                 message = (
-                    f"{switch.name} has {has} on {view.host.name}, but PVRDMA requires its RDMA NIC as the "
-                    "only uplink"
+                    f"{switch.name} has {has} on {view.host.name}, but PVRDMA requires the RDMA NIC to be "
+                    f"the only uplink"
                 )
                 remedy = "make the RDMA NIC the only uplink; otherwise, traffic silently falls back to TCP"
                 self._findings.add_vm(Code.PVRDMA_UPLINKS, vm, message, remedy)
@@ -235,7 +235,7 @@ class RdmaChecks:
             id=restart_for_ats(host.name),
             subject=Subject(kind="host", name=host.name, moid=moid),
             text=(
-                f"The guest of {guests} has set ATS_ENABLED in the NIC firmware. Restarting the VM does "
+                f"The guest in {guests} has set ATS_ENABLED in the NIC firmware. Restarting the VM does "
                 f"not activate it: shut down {guests}, restart {host.name}, power the VMs on, and check in "
                 "the guest. If Current still shows False, power-cycle the host."
             ),

@@ -61,8 +61,8 @@ FARTHEST_FIRST = (
 """The reverse order of reasons: the last is the refusal closest to a place, which is shown first."""
 
 REMEDIES = NIC_REMEDIES | {
-    Code.NO_SUCH_BOARD: "specify a cluster with hosts that have this board, or use a profile for the boards "
-    "they have",
+    Code.NO_SUCH_BOARD: "specify a cluster with hosts that have this board, or use a profile that their "
+    "boards support",
     Code.NO_HOST_DRIVER: "install NVIDIA's host driver and disable passthrough of the GPU; then check "
     "`nvidia-smi` on the host",
     Code.NOT_SHARED_DIRECT: "set the host's default graphics type to Shared Direct (Configure > "
@@ -80,14 +80,15 @@ REMEDIES = NIC_REMEDIES | {
     Code.GPU_IN_MIG_MODE: "use a MIG-backed profile, or disable MIG mode on the GPU",
     Code.NVLINK_GROUP_ABSENT: "install NVIDIA's GPU management daemon on the host (it creates the "
     "groups), use an available size, or remove `nvlink`",
-    Code.NVLINK_GROUP_BROKEN: "free the GPUs of one set, or specify more hosts",
+    Code.NVLINK_GROUP_BROKEN: "free all GPUs in one NVLink set, or specify more hosts",
     Code.LABEL_UNKNOWN: "compare the label, model and IDs with `vgpu-cfg inventory`",
     Code.PASSTHROUGH_ABSENT: "run `vgpu-cfg inventory` to list the GPUs with their addresses",
     Code.PASSTHROUGH_NOT_ACTIVE: "enable passthrough for the device (Configure > PCI Devices)",
     Code.PASSTHROUGH_SERVES_VGPUS: "move the vGPUs to other GPUs first, or use another GPU for passthrough",
     Code.PASSTHROUGH_TAKEN: "use another device, or free this one",
     Code.HOLDER_UNKNOWN: "check what runs on the GPU with `nvidia-smi vgpu` on the host",
-    Code.CLASSES_CANNOT_SHARE: "use a profile from the series that is running on it, or upgrade to vSphere "
+    Code.CLASSES_CANNOT_SHARE: "use a profile from the series that already runs on the GPU, or upgrade to "
+    "vSphere "
     "8.0 U2",
     Code.HOST_CPUS: "use fewer CPUs, or specify larger hosts",
     Code.NOT_CREATABLE_NOW: "check which VM uses the GPU with `nvidia-smi vgpu` on the host; lower the "
@@ -95,7 +96,8 @@ REMEDIES = NIC_REMEDIES | {
     Code.GPU_FULL: "free a GPU, use a smaller profile, or specify more hosts",
     Code.MIXED_SIZE_NO_ROOM: "free a placement, use a smaller profile, or specify more hosts",
     Code.NO_MIG_SLICE: "free slices, use a smaller profile, or specify more hosts",
-    Code.SAME_SIZE_LOCK: "use the size that is running on it, free the GPU, or set it to mixed-size mode "
+    Code.SAME_SIZE_LOCK: "use the size that already runs on the GPU, free the GPU, or set it to mixed-size "
+    "mode "
     "(vSphere 8.0 U3 and later)",
     Code.NUMA_NODE_ABSENT: "specify nodes that the hosts have",
     Code.HOST_MEMORY: "use less memory, free some memory, or specify more hosts",

@@ -183,7 +183,7 @@ def _step_words(lost: LostHost) -> Iterator[str]:
     if restarted:
         yield (
             f"vSphere HA is on: when it declares {name} failed, it restarts {fold_names(restarted)} on "
-            "hosts with enough capacity. Wait for this first."
+            "hosts with enough capacity. Wait for this restart first."
         )
     movable = [vm for vm in lost.vms if vm.could_start_on]
     if movable:

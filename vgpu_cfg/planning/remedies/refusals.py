@@ -94,7 +94,7 @@ def explain_refusal(
     message = f"{wanted_text(shape)} cannot be placed"
     remedy = next((one.remedy for one in found if one.code is code and one.remedy), REMEDIES.get(code, ""))
     if code is Code.SAME_SIZE_LOCK and any(gpu.is_set_to_mixed for host in hosts for gpu in host.gpus):
-        remedy = "use the size that is running on it, or free a GPU that is set to mixed-size mode"
+        remedy = "use the size that already runs on the GPU, or free a GPU that is set to mixed-size mode"
     return Refusal(code, message, remedy, _hindrances(found))
 
 
@@ -276,10 +276,10 @@ def _cause_of(code: Code, gpu: GpuState, host: HostState) -> tuple[str, str]:
     if code is Code.NO_HOST_DRIVER and gpu.board is not None and not gpu.board.is_driven_by(version):
         needed = gpu.board.drivers_text
         why = f": version {version} does not support the {gpu.board.name}, which requires {needed}"
-        return why, f"install a host driver of branch {needed}"
+        return why, f"install a host driver from branch {needed}"
     if code is Code.NOT_CREATABLE_NOW and not host.creatable and all(one.is_idle for one in host.gpus):
         remedy = "enable SR-IOV in the host's BIOS (`nvidia-smi -q` on the host: Host VGPU Mode is SR-IOV)"
-        return ", nor any other profile, though its GPUs are idle: SR-IOV may be disabled", remedy
+        return ", nor any other profile, although its GPUs are idle: SR-IOV may be disabled", remedy
     return "", ""
 
 
@@ -299,11 +299,11 @@ def _host_text(code: Code, host: HostState, shape: Shape) -> str:
     match code:
         case Code.HOST_MEMORY:
             return (
-                f"{whole_gib(host.free_mib)} of memory can still be reserved, {gib(shape.memory_mib)} "
-                "required"
+                f"only {whole_gib(host.free_mib)} of memory can still be reserved, but "
+                f"{gib(shape.memory_mib)} is required"
             )
         case Code.HOST_CPUS:
-            return f"has {host.threads} threads, {shape.cpus} CPUs required"
+            return f"has {host.threads} threads, but {shape.cpus} CPUs are required"
         case Code.NUMA_NODE_ABSENT:
             known = node_list(node.node_id for node in host.nodes)
             return f"has NUMA nodes {known or 'unknown'}, not {node_list(shape.numa_nodes)}"
@@ -358,7 +358,7 @@ def _variant_text(code: Code, host: HostState, variant: Sequence[VgpuNeed]) -> s
             return f"runs vSphere {host.host.version}, where multi-vGPU VMs require full-framebuffer profiles"
         case Code.NVLINK_GROUP_ABSENT:
             offered = listed((group.name for group in host.host.device_groups), shown=6)
-            return f"does not offer a device group of {names}{f', only {offered}' if offered else ''}"
+            return f"does not offer a device group with {names}{f', only {offered}' if offered else ''}"
         case Code.TOO_MANY_VGPUS:
             return f"allows fewer than {len(variant)} vGPUs per VM"
         case _:

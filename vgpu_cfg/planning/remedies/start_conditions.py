@@ -193,7 +193,10 @@ def _memory(resolved: _VmOnHost) -> StartCondition:
     detail = resolved.detail
     if detail.memory_reservation_locked or detail.memory_reservation_mib >= detail.memory_mib > 0:
         return _right(ConditionKind.MEMORY, "all memory reserved")
-    says = f"{detail.memory_reservation_mib} of {detail.memory_mib} MiB reserved; all memory must be reserved"
+    says = (
+        f"{detail.memory_reservation_mib} of {detail.memory_mib} MiB reserved, but all memory must be "
+        f"reserved"
+    )
     return _wrong(ConditionKind.MEMORY, says, f"govc vm.change -vm {resolved.path} -memory-pin=true")
 
 
@@ -209,16 +212,16 @@ def _mmio(resolved: _VmOnHost) -> StartCondition:
             ConditionKind.MMIO, "64-bit MMIO is off, but NVIDIA requires it for 32 GiB of memory or more"
         )
     if (use or "").upper() != "TRUE":
-        return _wrong(ConditionKind.MMIO, f"{USE_KEY} {use or 'is not set'}; must be TRUE", command)
+        return _wrong(ConditionKind.MMIO, f"{USE_KEY} is {use or 'not set'}, but must be TRUE", command)
     if None in boards:
         return _unknown(
             ConditionKind.MMIO, "a device's board is not in the catalog, so the required MMIO size is unknown"
         )
     given = int(size) if size is not None and size.strip().isdigit() else None
     if size is None and needed > DEFAULT_MMIO_GB:
-        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} is not set; must be {needed}", command)
+        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} is not set, but must be {needed}", command)
     if size is not None and (given is None or given < needed):
-        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} {size}; must be {needed}", command)
+        return _wrong(ConditionKind.MMIO, f"{SIZE_KEY} is {size}, but must be {needed}", command)
     return _right(ConditionKind.MMIO, f"64-bit MMIO {size or DEFAULT_MMIO_GB} GB")
 
 
@@ -273,7 +276,7 @@ def _dynamic_fault(resolved: _VmOnHost, device: PassthroughDevice) -> str:
     if not any(slot.pci.passthrough_active for slot in fitting):
         return f"no device {what} is in passthrough mode"
     if not any(slot.pci.passthrough_active and slot.holder is None for slot in fitting):
-        return f"every device {what} is used by other VMs"
+        return f"all devices {what} are used by other VMs"
     return ""
 
 
@@ -284,9 +287,11 @@ def _graphics_type(resolved: _VmOnHost) -> StartCondition:
     if any(gpu.gives_vgpus for gpu in gpus):
         return _right(ConditionKind.GRAPHICS_TYPE, "graphics type sharedDirect")
     if all(gpu.gives_vgpus is None for gpu in gpus):
-        return _unknown(ConditionKind.GRAPHICS_TYPE, "the GPUs' graphics type was not read")
+        return _unknown(ConditionKind.GRAPHICS_TYPE, "the graphics type of the GPUs was not read")
     shown = ", ".join(sorted({gpu.graphics_type.value for gpu in gpus if gpu.graphics_type is not None}))
-    return _wrong(ConditionKind.GRAPHICS_TYPE, f"the GPUs' graphics type is {shown}; must be sharedDirect")
+    return _wrong(
+        ConditionKind.GRAPHICS_TYPE, f"the GPUs' graphics type is {shown}, but must be sharedDirect"
+    )
 
 
 def _gpu_room(resolved: _VmOnHost) -> StartCondition:

@@ -91,7 +91,8 @@ def _overrides_back(change: SetOverrides, run: FailedRun) -> Iterable[Change]:
         if any(key not in was and key in now for key in one.settings):
             run.cannot(
                 change,
-                f"{one.vm.name} had no overrides in {both[1].name} before, and overrides are not removed",
+                f"{one.vm.name} had no overrides in {both[1].name} before, and vgpu-cfg does not remove "
+                f"overrides",
                 "remove the VM from the cluster's VM overrides",
             )
         if values:

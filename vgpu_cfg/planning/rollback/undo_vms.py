@@ -425,7 +425,7 @@ def _disk_policy_back(
 
 
 _NO_POLICY = (
-    "the storage policy remains: there was none before",
+    "the storage policy is kept because the VM had none before",
     "choose one in vCenter (VM > Edit VM Storage Policies)",
 )
 

@@ -213,10 +213,10 @@ def _blocked(host: Host, patient: Patient, present: str, wanted: str, target: Ta
     if host.is_in_maintenance_mode:
         return "it is in maintenance mode, but not for vgpu-cfg"
     if (target.driver or target.fixed) and not wanted:
-        return f"no fixed version is specified for branch {branch_of(present) or '?'}"
+        return f"no version with the fix is specified for branch {branch_of(present) or '?'}"
     facts = patient.observed.facts.clusters.get(host.owner_moid, ClusterFacts())
     if target.esxi and build_number(host.build) < build_number(target.esxi) and not facts.image_managed:
-        return "ESXi is upgraded only through an image, and its cluster has none"
+        return "ESXi is upgraded only through an image, but its cluster does not have one"
     known = load_driver_branches()
     branch = known.find(branch_of(wanted))
     for gpu in host.gpus if branch is not None else ():
@@ -358,7 +358,8 @@ def _firsts(hosts: Sequence[AffectedHost], patient: Patient, target: Target) -> 
     if manual:
         names = [_name_of(cluster, patient.observed) for cluster in manual]
         yield First(
-            f"Set DRS to fully automated during the windows; it does not empty hosts of {fold_names(names)}",
+            f"Set DRS to fully automated during the windows; it does not evacuate hosts in "
+            f"{fold_names(names)}",
             shlex.join(["govc", "cluster.change", "-drs-enabled", "-drs-mode=fullyAutomated", *names]),
         )
     lacking = sorted(

@@ -63,12 +63,13 @@ class Times:
     def source(self) -> str:
         """The times in words, with their source."""
         each = (
-            f"each host {duration(self.maintenance)} for maintenance mode, {duration(self.reboot)} to reboot"
+            f"per host, {duration(self.maintenance)} for maintenance mode and {duration(self.reboot)} to "
+            f"reboot"
         )
         if self.measured:
             longest = f"{each}: the longest of {counted(self.measured, 'host')} in earlier runs"
-            return f"{longest}; hours by their average, {duration(self.expected)}"
-        return f"{each}: defaults, as no earlier run is recorded here"
+            return f"{longest}; the hours are based on the average, {duration(self.expected)}"
+        return f"{each}: defaults, because no earlier runs are recorded"
 
 
 DEFAULT_TIMES = Times(60 * EstimateEntry().maintenance, 60 * EstimateEntry().reboot)
@@ -131,7 +132,7 @@ def make_waves(found: Assessment, window: str, times: Times, now: datetime) -> t
     parsed = parse_window(window or ALWAYS)
     longest = 60 * sum(times.estimate.values()) + _BEFORE_FIRST
     if longest > parsed.longest_seconds:
-        raise ValueError(f"{window} is too short: one host needs {duration(times.seconds)}")
+        raise ValueError(f"{window} is too short: one host requires {duration(times.seconds)}")
     left: dict[str, list[AffectedHost]] = {}
     # Hosts whose VMs require an action by their owner go last, so that a late owner delays no other host.
     for host in sorted(found.ready, key=_waits_for_owners):

@@ -119,7 +119,7 @@ class _GivenBack:
             message = f"drained VMs remain where they are: {_names(away)}"
             if off := [vm for vm in away if not vm.is_on]:
                 message += f"; powered off: {_names(off)}"
-            remedy = f"`{again}` returns them; --stay instead cancels the return"
+            remedy = f"to return them, run `{again}`; to cancel the return, add --stay"
             self.findings.add(Code.DRAIN_STAYS, subject, message, remedy, Severity.WARNING)
 
     def _without_room(self, vms: Sequence[Vm], host: Host, pci_ids: Collection[str]) -> Mapping[str, str]:
@@ -153,7 +153,9 @@ class _GivenBack:
             return [move(vm, here, host, is_running=True, stun_ms=stun_ms(vm.detail, here)), gone]
         if vm.name not in self.power_off:
             again = shlex.join([*_again(host), f"--power-off={vm.name}"])
-            remedy = f"with its owner's approval, `{again}` moves it back; --stay cancels the return"
+            remedy = (
+                f"with its owner's approval, run `{again}` to move it back; add --stay to cancel the return"
+            )
             self._tell(vm, f"it stays on {here.name}: {cold}", remedy)
             return []
         # All that was known stays known: should the shutdown fail, the VM is still where a drain put it.

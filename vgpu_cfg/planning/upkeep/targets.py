@@ -155,7 +155,7 @@ def _one_cluster(name: str, observed: Inventory) -> AwayCluster:
     answering = tuple(host for host in hosts if host.connection is Connection.CONNECTED)
     if not answering:
         raise NotFound(
-            f"no host of {name} responds" if hosts else f"{name} has no hosts",
+            f"no host in {name} responds" if hosts else f"{name} has no hosts",
             subject=observed.vcenter.address,
             remedy="reconnect one first" if hosts else "specify a cluster with hosts",
         )

@@ -265,10 +265,10 @@ def report_dropped(vm: PlacedVm, findings: Findings) -> None:
     """Report the keys that the plan file no longer states for a VM: they are not managed now."""
     if dropped := dropped_keys(vm):
         words = listed((f"{key} ({shown})" for key, shown in dropped.items()), shown=6)
-        message = f"removed from the plan file, so no longer managed: {words}"
+        message = f"no longer managed because it was removed from the plan file: {words}"
         remedy = (
-            "the current value is kept; to change it, add the key again. This message is shown until the VM "
-            "next changes"
+            "the current value is kept; to change it, add the key again. This finding is reported until "
+            "the VM changes again"
         )
         findings.add_vm(Code.NO_LONGER_MANAGED, vm.desired, message, remedy)
 
@@ -455,7 +455,7 @@ def check_tags(vm: PlacedVm, findings: Findings) -> None:
         return
     if vm.tag_categories is None or (not vm.is_new and vm.base.tags is None):
         message = "its tags could not be read, so they are not compared"
-        remedy = "recordings contain no tags; connect to the vCenter and plan again"
+        remedy = "recordings contain no tags; connect to the vCenter and run `plan` again"
         findings.add_vm(Code.TAGS_NOT_READ, vm.desired, message, remedy)
         return
     categories = {one.name: one for one in vm.tag_categories}
@@ -464,7 +464,7 @@ def check_tags(vm: PlacedVm, findings: Findings) -> None:
         if category is None:
             hint = did_you_mean(name, categories, noun="categories")
             message = f"this vCenter has no tag category {name!r}" + (f": {hint}" if hint else "")
-            remedy = f"use an existing one, or create it: govc tags.category.create {shlex.quote(name)}"
+            remedy = f"use an existing category, or create it: govc tags.category.create {shlex.quote(name)}"
             findings.refuse_vm(Code.TAG_CATEGORY_ABSENT, vm.desired, message, remedy)
             continue
         _check_category(vm, category, wanted, findings)
@@ -476,7 +476,7 @@ def _check_category(vm: PlacedVm, category: TagCategory, wanted: tuple[str, ...]
         hint = did_you_mean(absent, (tag.name for tag in category.tags), noun="tags")
         message = f"the category {name} has no tag {absent!r}" + (f": {hint}" if hint else "")
         words = shlex.join(["tags.create", "-c", name, absent])
-        remedy = f"use an existing one, or create it: govc {words}"
+        remedy = f"use an existing tag, or create it: govc {words}"
         findings.refuse_vm(Code.TAG_ABSENT, vm.desired, message, remedy)
     if category.is_single and len(wanted) > 1:
         message = (

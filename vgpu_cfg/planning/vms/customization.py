@@ -145,9 +145,8 @@ def of_existing(
             f"({event.kind}); the host name and addresses may still be the template's"
         )
         remedy = (
-            "see `govc events` for the reason and the name of the guest's log; then delete the VM and "
-            "plan again, "
-            "or correct the guest manually and set `ignore: [guest]` to hide this finding"
+            "see `govc events` for the reason and the name of the guest's log; then delete the VM and run "
+            "`plan` again, or correct the guest manually and set `ignore: [guest]` to hide this finding"
         )
         findings.add_vm(Code.CUSTOMIZATION_FAILED, resolved.desired, message, remedy)
         return []
@@ -155,7 +154,7 @@ def of_existing(
         f"the VM already exists, and `guest.spec` ({guest.spec}) customizes a guest only during cloning; "
         "the result cannot be read or compared"
     )
-    remedy = "to customize it again, delete the VM and plan again; `ignore: [guest]` hides this finding"
+    remedy = "to customize it again, delete the VM and run `plan` again; `ignore: [guest]` hides this finding"
     findings.add_vm(Code.CUSTOMIZED_ONCE, resolved.desired, message, remedy)
     return []
 
@@ -172,7 +171,7 @@ def _unfit(guest: DesiredGuest, spec: CustomizationSpec, base: VmDetail) -> Iter
         message = (
             f"the specification {spec.name} is for {system}, but the template's guest OS is {base.guest_id}"
         )
-        yield message, "specify a customization specification for that guest OS"
+        yield message, "use a customization specification for that guest OS"
     if base.tools_status == NO_TOOLS:
         message = "vCenter has not detected VMware Tools in the template, which customization requires"
         yield message, "install open-vm-tools in it, and let it run once before it becomes a template"
@@ -183,7 +182,9 @@ def _unfit(guest: DesiredGuest, spec: CustomizationSpec, base: VmDetail) -> Iter
         message = f"a Windows computer name can have at most {LONGEST_COMPUTER_NAME} characters; "
         yield f"{message}{guest.host_name!r} is longer", "use a shorter `guest.hostname`"
     if spec.kind == "windows" and guest.domain:
-        message = f"the specification {spec.name} is for Windows, where the specification sets the domain"
+        message = (
+            f"the specification {spec.name} is for Windows, so the domain must be set in the specification"
+        )
         yield message, "remove `guest.domain`, and set the domain in the specification"
 
 

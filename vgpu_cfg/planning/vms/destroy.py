@@ -146,8 +146,8 @@ def _report_spared(vm: Vm, disks: Sequence[VirtualDisk], findings: Findings) -> 
         remedy += " ".join(f"--delete {quote(disk.file)}" for disk in disks)
         findings.add(Code.DISK_IN_SNAPSHOT, subject, message, remedy)
         return
-    message = f"not created by the plan: {named}; these disks are detached before the VM is deleted, and kept"
-    remedy = f"to delete such a disk as well, add: --delete {quote(disks[0].file)}"
+    message = f"disks not created by the plan are detached and kept when the VM is deleted: {named}"
+    remedy = f"to delete such a disk with the VM, add: --delete {quote(disks[0].file)}"
     findings.add(Code.DISKS_OF_OTHERS, subject, message, remedy)
 
 
@@ -285,6 +285,6 @@ def _refuse_bound(
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
         if vm.name in locked:
             message = "it is locked by `lock: true`"
-            findings.add(Code.LOCKED, subject, message, "set `lock: false`, and run destroy again")
+            findings.add(Code.LOCKED, subject, message, "set `lock: false`, and run `destroy` again")
         if covering := protection.of_vm(vm.name, observed.folder_by_moid.get(vm.folder_moid or "")):
             findings.add(Code.PROTECTED, subject, covering.message, covering.remedy())

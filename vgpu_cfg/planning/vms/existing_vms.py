@@ -162,7 +162,9 @@ def assess_changes(
         remedy = "to allow it, add --allow-power-cycle"
         findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, resolved.desired, message, remedy)
     for before, after in disks.shrinking:
-        message = f"a disk has {gib(before)}, but the plan file specifies {gib(after)}; disks cannot shrink"
+        message = (
+            f"a disk is {gib(before)}, but the plan file specifies {gib(after)}; disks cannot be made smaller"
+        )
         remedy = f"set `size: {gib(before).replace(' ', '')}`"
         findings.refuse_vm(Code.DISK_SHRINKS, resolved.desired, message, remedy)
     if disks.missing:
@@ -172,11 +174,11 @@ def assess_changes(
         remedy = "these disks are not changed; detach the unmanaged disks, or set `ignore: [disks]`"
         findings.add_vm(Code.DISK_UNCLEAR, resolved.desired, message, remedy)
     if disks.grows and resolved.base.snapshot_moid is not None:
-        message = "a disk cannot grow while the VM has snapshots"
+        message = "a disk cannot be extended while the VM has snapshots"
         findings.add_vm(Code.DISK_HAS_SNAPSHOT, resolved.desired, message, "delete its snapshots first")
     if resolved.base.firmware.casefold() == "bios" and resolved.desired.gpus:
         message = "it uses BIOS firmware, but GPUs require EFI, and its installed OS would not boot with EFI"
-        remedy = "recreate the VM from an EFI template: delete it, and run the plan again"
+        remedy = "recreate the VM from an EFI template: delete it, and run `plan` again"
         findings.refuse_vm(Code.FIRMWARE_IS_BIOS, resolved.desired, message, remedy)
     if not vm.is_on and resolved.desired.power is DesiredPower.ON and not _minds_power(resolved):
         message = f"it is {_power_text(vm)}, but the plan file ignores its power state"

@@ -29,7 +29,7 @@ from vgpu_cfg.planning.vms.new_vms import plan_about_vms
 
 FIRST_WARNING = timedelta(days=7)
 LAST_WARNING = timedelta(days=1)
-_LATER = "set a later date, or let the VM be shut down on that date"
+_LATER = "set a later date, or allow the VM to be shut down on that date"
 _SHUT_DOWN = Intent("shut down", "shut it down again", "it is not changed")
 
 

@@ -301,8 +301,7 @@ def _refuse_marked_hosts(
             host = observed.host_by_moid[moid]
             subject = Subject(kind="host", name=host.name, moid=moid)
             message = (
-                f"the plan's changes to it have been in progress since {facts.mark.since:%Y-%m-%d %H:%M} "
-                "and are not finished"
+                f"the plan has been changing it since {facts.mark.since:%Y-%m-%d %H:%M} and is not finished"
             )
-            remedy = "run `apply` to finish them; then run `forget`"
+            remedy = "run `apply` to finish the changes, then run `forget`"
             findings.add(Code.HOST_STILL_MARKED, subject, message, remedy)

@@ -46,7 +46,7 @@ def check_host_names(resolved: ResolvedVm, hosts: Sequence[Host], findings: Find
         del absent["hosts"]
     for key, globs in absent.items():
         for glob in globs:
-            message = f"`place.{key}` contains {glob}, which matches no host"
+            message = f"`place.{key}` contains {glob}, which does not match any host"
             remedy = "compare it with the host names"
             findings.add_vm(Code.NO_HOST_MATCHES, resolved.desired, message, remedy, Severity.WARNING)
 

@@ -151,7 +151,8 @@ def report_included(changes: Iterable[Change], chosen: set[str], findings: Findi
     for change in of_kind(changes, PowerOffVm):
         if change.subject.name not in chosen:
             message = (
-                "included although not selected: a selected VM gets its GPU only after this VM is powered off"
+                "included, although not selected, because a selected VM gets its GPU only after this VM is "
+                "powered off"
             )
             remedy = "select VMs on other GPUs, or wait until this VM can be powered off"
             findings.add(Code.ONLY_MAY_STRAND, change.subject, message, remedy)

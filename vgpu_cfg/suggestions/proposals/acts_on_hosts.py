@@ -164,11 +164,11 @@ def _prepared(situation: Situation, host: Host, found: Diagnostic) -> Iterator[C
             (set_in_facts(moid, mark=None), back_in_use(moid)),
         ),
         Code.SETTING_OWNED: (
-            f"detach the host profile or cluster image that manages the settings of {name}",
+            f"detach the host profile or cluster image that manages {name}'s settings",
             (set_in_facts(moid, owners=()), partial(_unowned, host)),
         ),
         Code.SETTING_UNREAD: (
-            f"make the shell of {name} accessible: {found.message}",
+            f"make {name}'s shell accessible: {found.message}",
             (set_in_facts(moid, unread={}), set_in_shell(moid, unread={}), firmware),
         ),
         Code.NO_FIRMWARE_TOOLS: (

@@ -128,7 +128,7 @@ def _host_entries(situation: Situation) -> Iterator[Candidate]:
                         loc, "firmware_tools", {"by": "hand"}, says, FixKind.FILE, Cost.HOST_RESTART
                     )
                 case Code.LOCKDOWN | Code.SETTING_UNREAD:
-                    says = f"do not use the shell of {name}; perform those steps manually"
+                    says = f"do not use {name}'s shell; perform those steps manually"
                     yield from _set(loc, "access", {"ssh": "off"}, says, FixKind.LEAVE)
                 case Code.HOST_NOT_EMPTIED if entry.cluster:
                     value = {"evacuate_vgpu": True, "hot_migrate": True}

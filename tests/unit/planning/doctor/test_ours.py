@@ -140,7 +140,7 @@ def test_what_cannot_be_told_is_said() -> None:
     observed = planted(read("mixed-fleet")).model_copy(update={"locks": None, "reservations": None})
     notes = ours_of(observed).notes
     assert "locks and reservations could not be read" in notes
-    assert any("only in the plan file" in one for one in notes)
+    assert any("only from the plan file" in one for one in notes)
 
 
 def many(times: int, *, several: bool) -> Ours:

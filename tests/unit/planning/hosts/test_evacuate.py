@@ -96,7 +96,7 @@ def test_the_vm_that_drs_leaves_alone_is_named_with_its_setting() -> None:
     observed = two({"a": PLAIN, "b": PLAIN}, clusters=clusters)
     plan_evacuation(resolved(observed), wanted(), observed, PlanOptions(), findings)
     (told,) = findings.diagnostics()
-    assert told.message == "DRS does not migrate b: the cluster has a VM override for it: disabled"
+    assert told.message == "DRS does not migrate b because the cluster has a VM override for it (disabled)"
 
 
 def test_a_vm_that_is_off_minds_no_setting_of_its_own() -> None:

@@ -151,7 +151,7 @@ def test_a_check_tells_of_each_difference_and_of_what_waits() -> None:
         estate(host(facts={"kernel": kernel})), mode="check", ats=True, assignment_policy="consolidation"
     )
     assert [one.message for one in found.diagnostics] == [
-        "kernel atsSupport is set to TRUE, pending restart",
+        "kernel atsSupport is set to TRUE, pending a restart",
         "vGPU assignment policy is performance, but the plan requires consolidation",
     ]
     assert found.changes == ()

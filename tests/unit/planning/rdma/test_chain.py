@@ -125,8 +125,12 @@ def test_the_state_of_each_link(
 @pytest.mark.parametrize(
     ("bridge", "state", "words"),
     [
-        ("0000:20:01.0", "on", "GPU and NIC share a root complex"),
-        ("0000:23:01.0", "unknown", "GPU and NIC are on the same NUMA node, but on different root complexes"),
+        ("0000:20:01.0", "on", "the GPU and NIC share a root complex"),
+        (
+            "0000:23:01.0",
+            "unknown",
+            "the GPU and NIC are on the same NUMA node, but on different root complexes",
+        ),
     ],
 )
 def test_different_root_complexes_of_one_node_are_left_to_verify(bridge: str, state: str, words: str) -> None:
@@ -195,7 +199,7 @@ def test_a_restart_for_the_guest_is_asked_of_a_hand_until_it_gave_its_word() -> 
     (found,) = asked()
     assert isinstance(found, ManualStep)
     assert (found.id, found.needs_acknowledgement) == (step, True)
-    assert "the guest of a has set ats_enabled" in found.text.casefold()
+    assert "the guest in a has set ats_enabled" in found.text.casefold()
     assert not asked(done={step: "digest"})
 
 

@@ -10,7 +10,7 @@ from vgpu_cfg.planning.host_settings.esxi import components_for, wanted_esxi
 BUILD = "24280767"
 ENTRY = hosts(esxi={"build": int(BUILD)})
 OLD, NEW, LATER = (view(build=build) for build in ("24022510", BUILD, "24674464"))
-IMAGE = "the cluster's image"
+IMAGE = "edit the image on the cluster's Updates tab"
 
 CASES = (
     Case("esxi", Situation.RIGHT, NEW, ENTRY, BUILD),

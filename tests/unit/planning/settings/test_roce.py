@@ -199,7 +199,7 @@ def test_one_nic_that_wants_it_turns_it_on_for_the_driver() -> None:
 def test_the_other_nics_of_the_driver_are_named() -> None:
     seen = loaded(nics=(nic(), nic("vmnic3", NIC_2), nic("vmnic0", "0000:01:00.0", driver="ntg3")))
     entry = hosts(nics={"match": {"vmnic": "vmnic2"}, "roce": {}})
-    assert wish_of(CORE, entry, seen).note == "also applies to vmnic3, with the same driver"
+    assert wish_of(CORE, entry, seen).note == "also applies to vmnic3, which use the same driver"
 
 
 def test_a_nic_of_another_driver_is_refused_by_name() -> None:

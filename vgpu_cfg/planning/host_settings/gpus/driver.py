@@ -219,7 +219,7 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
             "require the AI Enterprise package, and VMs can migrate only between hosts with the same "
             "driver. The driver does not claim a GPU that is in passthrough mode during installation."
         ),
-        client="with vSphere Lifecycle Manager: cluster > Updates, the cluster's image",
+        client="in vSphere Lifecycle Manager, edit the image on the cluster's Updates tab",
         # Where an image owns the software, esxcli must not install beside it.
         commands=() if wanted.by in ("image", "lifecycle") else tuple(_commands(view, wanted)),
         expected=(

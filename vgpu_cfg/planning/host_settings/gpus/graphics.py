@@ -368,7 +368,7 @@ def _how_mode(_view: HostView, desired: DesiredSetting) -> Instructions:
         commands=(),
         expected=f"the GPU's vgpuMode in graphicsInfo: {on_wire}",
         verify=("govc object.collect -json -s {host} config.graphicsInfo", "nvidia-smi vgpu -c -v"),
-        undo=("# as above, with the other mode",),
+        undo=("# use the same command with the other mode",),
     )
 
 

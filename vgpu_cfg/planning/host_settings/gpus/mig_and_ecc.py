@@ -29,7 +29,7 @@ from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.model.wording import is_at_least
+from vgpu_cfg.model.wording import counted, is_at_least
 from vgpu_cfg.planning.capacity.pci_tree import is_switched
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Objection
@@ -296,8 +296,8 @@ def _object_to_use(view: HostView, desired: DesiredSetting) -> Objection | None:
         return None
     board = view.boards.get(desired.device)
     if gpu.vm_moids and not gpu.is_passthrough:
-        message = f"{len(gpu.vm_moids)} running VM(s) use vGPUs on it"
-        return Objection(Code.GPU_SERVES_VGPUS, message, "move or power off these VMs, then plan again")
+        message = f"its vGPUs are used by {counted(len(gpu.vm_moids), 'running VM')}"
+        return Objection(Code.GPU_SERVES_VGPUS, message, "move or power off these VMs, then run `plan` again")
     is_new = is_at_least(view.host.version, _NVSWITCH_SINCE)
     if board is not None and not is_new and is_switched(view.host, board):
         message = (
@@ -360,7 +360,7 @@ def _how_label(_view: HostView, _desired: DesiredSetting) -> Instructions:
         client="host > Configure > Hardware > PCI Devices > {device} > Hardware Label",
         expected="the label is listed next to the device",
         verify=("govc object.collect -json -s {host} config.pciPassthruInfo",),
-        undo=("# as above, with the label {before}",),
+        undo=("# use the same command with the label {before}",),
     )
 
 

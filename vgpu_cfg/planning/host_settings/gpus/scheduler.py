@@ -60,7 +60,7 @@ _BY_LOW_BYTE = {
 _ADDRESS = re.compile(
     r"(?:(?P<domain>[0-9a-f]+):)?(?P<bus>[0-9a-f]+):(?P<slot>[0-9a-f]+)(?:\.(?P<function>[0-7]))?"
 )
-_IN_MIG_MODE = "in MIG mode, a GPU of this board is shared by slices and has no scheduler"
+_IN_MIG_MODE = "in MIG mode, GPUs on this board are divided into slices and do not have a scheduler"
 _MIXED_SIZE = "the fixed_share scheduler is not available in mixed-size mode"
 _REMEDIES = {
     _IN_MIG_MODE: "remove `scheduler`, or set `sharing: time_sliced`",
@@ -224,8 +224,8 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     state = "DISABLED" if desired.value == _BEST else "ENABLED"
     return Instructions(
         why=(
-            "best effort gives a vGPU the time that other vGPUs do not use; equal share divides time "
-            "equally among running vGPUs; fixed share reserves the same amount of time for each vGPU even "
+            "best effort gives a vGPU the time that other vGPUs do not use. Equal share divides time "
+            "equally among running vGPUs. Fixed share reserves the same amount of time for each vGPU even "
             "if others are idle, so performance is consistent. The whole option string is written, "
             "including its other options"
         ),

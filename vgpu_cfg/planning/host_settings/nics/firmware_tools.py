@@ -93,7 +93,7 @@ def _how(_view: HostView, desired: DesiredSetting) -> Instructions:
             "NIC firmware can be read and set only with mlxconfig, which is part of MFT and requires its "
             "kernel module, NMST. Both must be from the same release and match the ESXi release."
         ),
-        client="with vSphere Lifecycle Manager: cluster > Updates, the cluster's image",
+        client="in vSphere Lifecycle Manager, edit the image on the cluster's Updates tab",
         # Where an image owns the software, esxcli must not install beside it.
         commands=() if wanted.by == "lifecycle" else _commands(wanted),
         expected="Reboot Required: true",

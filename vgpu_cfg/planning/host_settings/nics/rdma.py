@@ -94,7 +94,7 @@ def _desired_settings_of(module: str, entry: DesiredHosts, view: HostView) -> It
         wanted += [word for word in words if word not in wanted]
     if ruled:
         others = [nic.device for nic in view.host.nics if nic.driver == CORE and nic.device not in ruled]
-        note = f"also applies to {listed(others)}, with the same driver" if others else ""
+        note = f"also applies to {listed(others)}, which use the same driver" if others else ""
         yield DesiredSetting(module, " ".join(wanted), note=note)
 
 

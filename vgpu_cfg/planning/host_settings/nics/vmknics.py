@@ -95,15 +95,15 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
         message = (
             f"{desired.device} has no VMkernel NIC, and the plan does not specify an address to create one"
         )
-        return Objection(Code.NOT_SUPPORTED, message, "add an `address`, or create it manually")
+        return Objection(Code.NOT_SUPPORTED, message, "add an `address`, or create the VMkernel NIC manually")
     if found is None or _same_address(address, "dhcp" if found.is_dhcp else found.address):
         return None
     if _MANAGEMENT in found.services:
         message = (
-            f"{found.device} carries the host's management traffic; changing its address would make the "
+            f"{found.device} is used for management traffic; changing its address would make the "
             "host unreachable"
         )
-        return Objection(Code.NIC_IN_USE, message, "change that address manually on the host's console")
+        return Objection(Code.NIC_IN_USE, message, "change the address manually on the host's console")
     return None
 
 

@@ -65,16 +65,16 @@ def check_mixtures(
             )
         )
         if unlike(passed, resolved.shape.dynamic, fit.slots) and _AND in boards:
-            message = f"one name matches different boards, and its GPUs are {boards}: {_SLOWEST}"
+            message = f"its GPUs are {boards} because one name matches different boards, so {_SLOWEST}"
             findings.add_vm(Code.BOARDS_MIXED, vm, message, _ONE_BOARD)
         elif resolved.shape.dynamic and vm.name not in team:
             alike.setdefault(resolved.shape.dynamic, {}).setdefault(boards, []).append(vm)
         host = observed.host_by_moid[place.host_moid]
         speeds = known[Code.SPEEDS_DIFFER][vm.name] = _speeds(vm.nics, place.nic_pci_ids, host, observed)
         if _AND in speeds:
-            message = f"its RDMA NICs have different speeds, {speeds}: NCCL may leave the slower ones idle"
+            message = f"its RDMA NICs have different speeds ({speeds}), so NCCL may not use the slower NICs"
             findings.add_vm(
-                Code.SPEEDS_DIFFER, vm, message, "select NICs with the same speed, by `label` or `pin`"
+                Code.SPEEDS_DIFFER, vm, message, "use `label` or `pin` to select NICs with the same speed"
             )
     _check_boards_of_vms(alike.values(), findings)
     for code, by_vm in known.items():
@@ -108,8 +108,8 @@ _UNEQUAL = {
     Code.SPEEDS_DIFFER: ("NICs have different speeds", _SLOWEST, _ALIKE),
     Code.MTUS_DIFFER: (
         "RDMA NICs have different MTUs",
-        "NCCL 2.20 and later does not use the smaller one, and fails",
-        "set one `mtu` for their networks",
+        "NCCL 2.20 and later does not use the smaller MTU and fails",
+        "set the same `mtu` for their networks",
     ),
 }
 """Differences among the workers, with effect and remedy. The effect of MTUs: NVIDIA/nccl, issue 1524."""
@@ -230,7 +230,7 @@ def _check_mtus(
         if path and len(found) > 1:
             which = "; ".join(f"{mtu}: {fold_names(sorted(some))}" for mtu, some in sorted(found.items()))
             message = f"NICs on it have different MTUs ({which}): larger packets are silently dropped"
-            remedy = "set one `mtu` for the network, and for `vmknics` on it"
+            remedy = "set the same `mtu` for the network and for `vmknics` on it"
             findings.add(Code.MTUS_DIFFER, Subject(kind="network", name=path), message, remedy)
 
 
@@ -261,6 +261,6 @@ def check_twins(
         for pin in dict.fromkeys(gpu.pin for gpu in vm.gpus if gpu.pin):
             twin = pins.get((place.host_moid, pin)) if place is not None else None
             if twin is not None and not twin.is_on:
-                message = f"{twin.name}, which is off, also has {pin}; only one of them can run"
-                remedy = f"remove the GPU from {twin.name}, or pin another"
+                message = f"{twin.name}, which is off, also has {pin}; only one of these VMs can run"
+                remedy = f"remove the GPU from {twin.name}, or pin another GPU"
                 findings.add_vm(Code.PIN_SHARED, vm, message, remedy)

@@ -32,7 +32,7 @@ from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction
 TO_ETHERNET = (
     "use an Ethernet port, or set `firmware: {LINK_TYPE_P1: ETH}` in a NIC rule under `hosts` with the "
     "port's `match: {pci_id: …}` (on the host: `mlxconfig -d PCI set LINK_TYPE_P1=2`, then reboot); its "
-    "cable must lead to an Ethernet switch, and VMs that use InfiniBand on it lose that connection"
+    "cable must be connected to an Ethernet switch, and VMs that use InfiniBand on it lose that connection"
 )
 
 NIC_REMEDIES = {
@@ -40,7 +40,7 @@ NIC_REMEDIES = {
     Code.NIC_ABSENT: "run `vgpu-cfg inventory` to list the NICs with their addresses and labels",
     Code.NIC_NOT_READY: "enable passthrough with a rule under `hosts`: nics: [{match: {vmnic: NAME}, use: "
     "passthrough}], or use: sriov with `vfs`",
-    Code.NIC_TAKEN: "free one, make more NICs available, or specify more hosts",
+    Code.NIC_TAKEN: "free a NIC, make more NICs available, or specify more hosts",
     Code.NIC_FAR: "free a function near the GPU, or set `near: any`",
     Code.NIC_HOSTS_OWN: "use another NIC, or remove this one from its switch first",
 }
@@ -98,7 +98,7 @@ def check_functions(
         apart = listed(f"{pci_id} (node {nodes[pci_id]})" for pci_id in dict.fromkeys(far))
         better = _better(needs, chosen, far, stock, gpu_nodes)
         message = (
-            f"its GPU is on NUMA node {_known(gpu_nodes)} of {host.name}, but its NIC is on another: "
+            f"its GPU is on NUMA node {_known(gpu_nodes)} of {host.name}, but its NIC is on another node: "
             f"{apart}; {better}"
         )
         remedy = "free a function near the GPU, specify more hosts, or set `near: any`"
@@ -149,7 +149,10 @@ def check_bound(vm: DesiredVm, plans: Sequence[PlannedFunction], host: Host, fin
         if plan.device is not None and plan.device.kind == "new_sriov_nic"
     ]
     if fixed:
-        message = f"bound to NIC {', '.join(fixed)} on {host.name}: no vMotion, HA restart or live snapshot"
+        message = (
+            f"bound to NIC {', '.join(fixed)} on {host.name}, which prevents vMotion, HA restarts and live "
+            f"snapshots"
+        )
         remedy = "a device label (Dynamic DirectPath) allows HA restarts"
         findings.add_vm(Code.FIXED_PASSTHROUGH, vm, message, remedy)
         if host.system_id is None:
@@ -158,8 +161,8 @@ def check_bound(vm: DesiredVm, plans: Sequence[PlannedFunction], host: Host, fin
             findings.refuse_vm(Code.SYSTEM_ID_UNKNOWN, vm, message, remedy)
     if virtual:
         message = (
-            f"virtual function of {', '.join(dict.fromkeys(virtual))} on {host.name}: no vMotion, HA "
-            "restart or live snapshot"
+            f"uses a virtual function of {', '.join(dict.fromkeys(virtual))} on {host.name}, which "
+            f"prevents vMotion, HA restarts and live snapshots"
         )
         findings.add_vm(Code.SRIOV_TIES_VM, vm, message, "vmxnet3 NICs support these features, but not RDMA")
 

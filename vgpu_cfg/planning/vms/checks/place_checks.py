@@ -57,7 +57,9 @@ def check_place(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
     _check_numa(resolved, fit, host, findings)
     if resolved.shape is not None and resolved.shape.fixed:
         fixed = ", ".join(resolved.shape.fixed)
-        message = f"bound to {fixed} on {host.host.name}: no vMotion, HA restart or live snapshot"
+        message = (
+            f"bound to {fixed} on {host.host.name}, which prevents vMotion, HA restarts and live snapshots"
+        )
         remedy = "a device label (Dynamic DirectPath) allows HA restarts"
         if len(vm.gpus) > 1 and len(host.gpus) > MANY_GPUS:
             remedy = (
@@ -314,7 +316,8 @@ def check_host(
     if claims and users:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
         message = (
-            f"powered-off VMs outside the plan need its GPUs, which vCenter does not reserve: {listed(off)}"
+            f"powered-off VMs outside the plan require its GPUs, which vCenter does not reserve: "
+            f"{listed(off)}"
         )
         findings.add(Code.POWERED_OFF_CLAIM, subject, message, "inform the VMs' owners, or use another host")
     for name in unread:
@@ -443,10 +446,11 @@ def _check_maximum(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings)
         alike = sum(held.need is not None and held.need.name == need.name for held in host.gpus[index].held)
         if not need.is_max_known and alike > 1:
             message = (
-                f"the number of {need.name} per GPU is not published; the plan places {alike}, and the "
+                f"the maximum number of {need.name} per GPU is not published; the plan places {alike}, and "
+                f"the "
                 f"framebuffer has room for {need.max_per_gpu}"
             )
-            remedy = "compare with `Max Instances` of `nvidia-smi vgpu -s -v` on the host"
+            remedy = "compare with `Max Instances` in the output of `nvidia-smi vgpu -s -v` on the host"
             findings.add_vm(Code.PROFILE_MAXIMUM_UNKNOWN, vm, message, remedy)
             return
 
@@ -519,7 +523,7 @@ def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
             for node in nodes
         )
         message = f"{size} do not fit on NUMA node {node_list(fit.nodes)} of {host.host.name}: {room}"
-        remedy = "use a smaller VM, or set `numa: off` or specify more nodes"
+        remedy = "use a smaller VM, set `numa: off`, or specify more nodes"
         findings.add_vm(Code.NUMA_TOO_SMALL, vm, message, remedy)
     elif fit.numa_level == 1:
         message = (

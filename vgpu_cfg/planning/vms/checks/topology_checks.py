@@ -197,9 +197,9 @@ def _report(
     nic = pair.nic
     if pair.link.word == SYS:
         nodes = topology.numa_node(nic), topology.numa_node(pair.gpus[0])
-        message = (
-            f"its NIC {nic} is on NUMA node {nodes[0]} of {host.host.name}, but {pair.text} on {nodes[1]}"
-        )
+        is_at = "are on node" if len(pair.gpus) > 1 else "is on node"
+        where = f"NUMA node {nodes[0]} of {host.host.name}"
+        message = f"its NIC {nic} is on {where}, but {pair.text} {is_at} {nodes[1]}"
         severity = None
     else:
         message = (
@@ -309,7 +309,7 @@ def check_peers(resolved: ResolvedVm, catalog: Catalog, hosts: Sequence[Host], f
         if entry.board.architecture == "Blackwell" and entry.board.is_nvswitch:
             message = (
                 f"several {entry.name} in one VM are documented only for KVM hosts; on ESXi, NVLink "
-                "requires the Fabric Manager of NVIDIA AI Enterprise Infra 8.2, which 9.0 does not include"
+                f"requires Fabric Manager from NVIDIA AI Enterprise Infra 8.2, which 9.0 does not include"
             )
             remedy = "use the host driver from Infra 8.2, and ask NVIDIA whether this is supported"
             findings.add_vm(Code.NVLINK_BLACKWELL, resolved.desired, message, remedy)
@@ -389,7 +389,7 @@ def _check_guest(resolved: ResolvedVm, findings: Findings) -> None:
     )
     verdict = is_linux(guest_id)
     if verdict is False:
-        message = f"NVLink supports only Linux guests, but its guest ID is {guest_id}"
+        message = f"NVLink supports only Linux guests, but the VM's guest ID is {guest_id}"
         remedy = "clone a Linux template, or remove `nvlink`"
         findings.add_vm(Code.NVLINK_NEEDS_LINUX, resolved.desired, message, remedy)
     elif verdict is None:
@@ -409,7 +409,7 @@ def _check_entry(resolved: ResolvedVm, entry: ProfileEntry, findings: Findings) 
     board, best = entry.board, entry.board.nvlink_p2p_profile
     is_whole = entry.is_full_framebuffer and entry.mig is None and entry.profile.series == "C"
     if best is None or (is_whole and not entry.is_nvlink_p2p):
-        message = f"{entry.name} belongs to the {board.name}, whose vGPUs cannot be NVLink peers"
+        message = f"{entry.name} belongs to the {board.name}, and vGPUs on that board cannot be NVLink peers"
         remedy = "use a board that supports it (`vgpu-cfg profiles` shows NVLink), or remove `nvlink`"
         findings.refuse_vm(Code.NOT_AN_NVLINK_PEER, resolved.desired, message, remedy)
         resolved.cannot_be_placed = True

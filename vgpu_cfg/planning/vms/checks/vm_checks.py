@@ -50,11 +50,11 @@ def check_settings(resolved: ResolvedVm, findings: Findings) -> None:
             message = f"extra_config sets firmware to {value}, but GPUs require EFI"
             findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, "remove firmware")
         elif folded == USE_KEY.casefold() and value.upper() != "TRUE" and resolved.gpus:
-            message = f"extra_config sets {key} to {value}, but GPUs with large BARs require it"
+            message = f"extra_config sets {key} to {value}, but GPUs with large BARs require TRUE"
             findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}")
     _check_p2p(vm, findings)
     if any(disk.size_mib > LARGEST_DISK_MIB for disk in vm.disks if disk.kind in ("new", "grow")):
-        message = "a virtual disk can have at most 62 TiB"
+        message = "the maximum size of a virtual disk is 62 TiB"
         findings.refuse_vm(Code.DISK_TOO_LARGE, vm, message, "use several smaller disks")
     virtual = sum(nic.function is None for nic in vm.nics)
     if virtual > MOST_NICS:
@@ -145,8 +145,11 @@ def check_creation_keys(
         if pool is not None and pool != base.resource_pool_moid:
             differing.append("resource_pool")
     if differing:
-        message = f"{', '.join(differing)}: differs from the VM, but takes effect only when a VM is created"
-        remedy = "change it manually, or delete the VM and plan again"
+        message = (
+            "the plan file differs from the VM in keys that apply only when a VM is created: "
+            f"{', '.join(differing)}"
+        )
+        remedy = "change it manually, or delete the VM and run `plan` again"
         findings.add_vm(Code.SET_AT_CREATION_ONLY, vm, message, remedy)
 
 
@@ -211,7 +214,7 @@ def _faults(
     profiles = [part.profile for part in group.parts if part.kind == VGPU_PART]
     if profiles != [asked]:
         told = listed(profiles) if profiles else "no vGPU"
-        yield f"the device group {name} contains {told}, not one {asked}", "use the group's profile"
+        yield f"the device group {name} contains {told}, not a single {asked}", "use the group's profile"
         return
     others = [part.kind for part in nic_parts(group) if part.kind != NIC_PART]
     if others:

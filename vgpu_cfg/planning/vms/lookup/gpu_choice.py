@@ -70,7 +70,7 @@ def why_chosen(shape: Shape, fit: Fit, hosts: Sequence[HostState]) -> str:
     if not smaller:
         return "the smallest"
     if fit.variant == shape.variants[0]:
-        return "as other VMs of the item"
+        return "like other VMs in this item"
     shared = SharedFits(hosts)
     fitting = [one for one in smaller if shared.of(replace(shape, hosts=near, variants=(one,))).is_anywhere]
     names = listed(dict.fromkeys(one[0].name for one in fitting or smaller), shown=3)

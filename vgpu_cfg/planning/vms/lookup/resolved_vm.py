@@ -414,7 +414,7 @@ def check_template(vm: DesiredVm, template: Vm, base: VmDetail, findings: Findin
         remedy = f"clear {USERDATA_KEY} in the template, or add `guest` to replace it"
         findings.add_vm(Code.TEMPLATE_HAS_USER_DATA, vm, message, remedy)
     if vm.is_linked and any(isinstance(disk, DesiredDiskGrowth) for disk in vm.disks):
-        message = "a linked clone shares the template's disk, so it cannot grow"
+        message = "a linked clone shares the template's disk, so the disk cannot be extended"
         findings.add_vm(Code.DISK_HAS_SNAPSHOT, vm, message, "set `clone: full`, or remove `grow`")
     if vm.is_linked and base.snapshot_moid is None:
         message = f"the template {template.name} has no snapshot, which a linked clone requires"

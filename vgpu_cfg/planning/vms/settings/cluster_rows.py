@@ -70,7 +70,7 @@ def _objects_to_drs(vm: PlacedVm, value: SettingValue) -> Objection | None:
     if vm.cluster is None or vm.cluster.is_standalone:
         return _without_cluster(vm, "drs")
     if not vm.cluster.drs_enabled:
-        message = f"`drs` is set, but DRS is off on the cluster {vm.cluster.name}"
+        message = f"`drs` is set, but DRS is off in cluster {vm.cluster.name}"
         return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn on DRS, or remove `drs`")
     if value != _OFF and not vm.cluster.uses_vm_levels:
         message = (
@@ -85,7 +85,7 @@ def _objects_to_ha(vm: PlacedVm, _value: SettingValue) -> Objection | None:
     if vm.cluster is None or vm.cluster.is_standalone:
         return _without_cluster(vm, "ha")
     if not vm.cluster.ha_enabled:
-        message = f"`ha` is set, but vSphere HA is off on the cluster {vm.cluster.name}"
+        message = f"`ha` is set, but vSphere HA is off in cluster {vm.cluster.name}"
         return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn on vSphere HA, or remove `ha`")
     return None
 

@@ -132,7 +132,7 @@ def _objects_to_latency(vm: PlacedVm, value: SettingValue) -> Objection | None:
             "report its clock rate"
         )
         return Objection(
-            Code.LATENCY_NEEDS_CPU, message, "make sure that the host is connected; then plan again"
+            Code.LATENCY_NEEDS_CPU, message, "make sure that the host is connected, then run `plan` again"
         )
     if cpus > vm.host.cores:
         has = counted(vm.host.cores, "core")
@@ -281,7 +281,8 @@ CPU_SETTINGS = (
         text=lambda value: "all" if value else "none",
         found_text=lambda detail: gib(detail.memory_reservation_mib),
         default=(
-            "all, for VMs with GPUs or with NICs that access all of a VM's memory; otherwise, the template's"
+            "all, for VMs with GPUs or with NICs that access all of a VM's memory; otherwise, the "
+            "template's value"
         ),
         follows=("memory", "gpus", "nics", "latency_sensitivity"),
         brought=_brought_reservation,
@@ -351,7 +352,7 @@ CPU_SETTINGS = (
         unset=0,
         same=_is_reserved,
         text=lambda value: f"{value} MHz",
-        default="all if latency sensitivity is high; otherwise, the template's",
+        default="all if latency sensitivity is high; otherwise, the template's value",
         follows=("latency_sensitivity", "cpus"),
         privilege=_RESOURCE,
         govc=lambda value: ("vm.change", "-cpu.reservation", str(value)),

@@ -149,7 +149,7 @@ MARK_ROW = VmSetting(
     read=_mark_of,
     text=lambda value: str(value).partition("/")[0].partition(" ")[0],
     found_text=_mark_text,
-    default="the plan's name and the VM's",
+    default="the names of the plan and the VM",
     privilege=_ADVANCED,
     is_live=True,
     is_always=True,
@@ -184,7 +184,7 @@ EXTRA_CONFIG_SETTINGS = (
         _pair(
             SIZE_KEY,
             lambda vm: Wanted(str(vm.mmio_gb), is_default=True) if _asks_mmio(vm) else None,
-            "as its boards require; a larger value is kept",
+            "the size that its boards require; a larger value is kept",
             _is_large_enough,
             source=_MMIO_SOURCE,
             follows=("gpus",),

@@ -95,7 +95,7 @@ HARDWARE_SETTINGS = (
         read=lambda detail: detail.firmware,
         same=lambda value, detail: detail.firmware.casefold() == value,
         text=str,
-        default="efi for a VM with GPUs; otherwise, the template's",
+        default="efi for a VM with GPUs; otherwise, the template's value",
         follows=("gpus",),
         privilege=_SETTINGS,
         is_of_creation=True,
@@ -215,7 +215,7 @@ def _shown(key: str, vm: PlacedVm) -> str:
     if key.startswith(_ATTRIBUTE):
         return base.attributes.get(key.removeprefix(_ATTRIBUTE)) or "unset"
     if key.startswith(_TAGS):
-        return "not read, because no plan file specifies it"
+        return "not read because it is not in any plan file"
     match key:
         case "gpus":
             return counted(len(base.vgpus) + len(base.passthrough_gpus), "GPU")
