@@ -29,7 +29,7 @@ CARRIED_OUT = (0, 7)
 """Completed, or stopped at a manual step."""
 OPEN = [name for name, row in ROWS.items() if "open" in row]
 CLOSED = [name for name in ROWS if name not in OPEN]
-CLOSED_WINDOW = "hosts are not taken down now, because the maintenance window is"
+CLOSED_WINDOW = "hosts are not taken down now because the maintenance window ("
 NOT_KEPT = {
     "a-disk-of-others-at-the-place-of-its-own",
     "its-own-disk-at-that-place",

@@ -127,7 +127,10 @@ def test_destroy_names_a_disk_of_others_and_keeps_it(
         assert (ran.code, f"vCenter may delete entirely: {file}" in ran.told) == (4, True)
         vgpu_cfg.write(plan.name, f"{PLAN}allow: [irreversible]\n")
     shown = vgpu_cfg.done("destroy", plan, "--dry-run")
-    assert f"VG269 vm-01: not created by the plan: {file}" in shown.told
+    assert (
+        f"VG269 vm-01: disks not created by the plan are detached and kept when the VM is deleted: {file}"
+        in shown.told
+    )
     assert f"disk detached {file}" in shown.told
     saved = json.loads(vgpu_cfg.done("destroy", plan, "--dry-run", "--output", "json").out)["plan"]
     assert [one["experience"] for one in saved["disturbed"] if one["subject"]["name"] == file] == [
