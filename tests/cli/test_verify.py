@@ -564,6 +564,10 @@ def test_a_watch_reports_and_changes_nothing_unless_the_plan_file_lets_it(traine
     watched(trained)
     assert trained.look(ESTATE) == before
     trained.done(*cordon.split(), f"--server=lab:{ESTATE}")
+    # Before it is given back, the VM that has the GPU is asked, and no other.
+    checked = trained("cordon", cordon.split()[1], "--check", "--plan", PLAN, **SECRETS)
+    assert (checked.code, "memory row remapping failed" in checked.told) == (8, True), checked.told
+    assert "hvd-02" not in checked.told
 
 
 def test_a_watch_cordons_by_the_rules_of_the_plan_file_and_one_host_of_a_cluster(
