@@ -29,6 +29,7 @@ from vgpu_cfg.staging.stager import Stager
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "multi-node-horovod.yaml"
+ESTATE = ROOT / "vgpu_cfg" / "lab" / "estates" / "two-hosts-roce.yaml"
 SEED = bytes(range(32))
 MESH_PORT = 2222
 NETWORKS = ("vm-network", "roce-111")
@@ -225,9 +226,9 @@ def wait_for_port(on: Host, port: int) -> None:
 
 
 @contextmanager
-def open_guests(folder: Path) -> Iterator[Guests]:
-    """Boot the guests of the example's plan."""
-    specs = specs_of_the_example(folder)
+def open_guests(folder: Path, plan: Path = EXAMPLE) -> Iterator[Guests]:
+    """Boot the guests of a plan, by default the example's."""
+    specs = plan_specs(plan, folder)
     keys = PlanKeyRing(SEED)
     with ExitStack() as leaving:
         on = leaving.enter_context(switch(NETWORKS))
@@ -322,9 +323,17 @@ def ports_of(spec: GuestSpec, number: int) -> list[Port]:
     return found
 
 
-def specs_of_the_example(folder: Path) -> dict[str, GuestSpec]:
-    """Plan the example on the lab by the command line, and return what the clones shall carry."""
-    return plan_specs(EXAMPLE, folder)
+def with_four_workers(folder: Path) -> Path:
+    """Write the example's plan and estate with four workers, each on a host of its own."""
+    plan, estate = EXAMPLE.read_text(encoding="utf-8"), ESTATE.read_text(encoding="utf-8")
+    hosts = [f"esx-roce-{number:02}.lab" for number in range(1, 5)]
+    here = folder / "four.yaml"
+    here.write_text(estate.replace(f"[{', '.join(hosts[:2])}]", f"[{', '.join(hosts)}]"), encoding="utf-8")
+    path = folder / "plan.yaml"
+    path.write_text(
+        plan.replace("lab:two-hosts-roce", f"lab:{here}").replace("{01..02}", "{01..04}"), encoding="utf-8"
+    )
+    return path
 
 
 def plan_specs(path: Path, folder: Path) -> dict[str, GuestSpec]:

@@ -1,14 +1,15 @@
-"""A real torchrun job of four ranks on two hosts is paused on its checkpoint, and continues undisturbed."""
+"""A real torchrun job of four ranks is paused on its checkpoint, and continues undisturbed."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from tests.proof.guests import Guests
+from tests.proof.guests import Guests, open_guests, with_four_workers
 from tests.proof.programs import TRAINS
 from tests.proof.test_launchers import torch, with_launcher
 from vgpu_cfg.model.guests.training_modules import TrainWorker
@@ -16,16 +17,30 @@ from vgpu_cfg.model.guests.training_modules import TrainWorker
 __all__ = ["torch"]
 pytestmark = pytest.mark.timeout(1200)  # guests boot, and eight processes import torch on two cores
 
-STEPS = 60
+RANKS, STEPS = 4, 60
 SAVE = "touch save; while [ -e save ]; do sleep 0.1; done"
 PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRONMENT = (PATH, "OMP_NUM_THREADS=1", "PET_REDIRECTS=1", "PET_TEE=1")
 
 
+FOUR = pytest.mark.exhaustive("two more guests that boot, and import torch at each start")
+
+
+@pytest.fixture
+def workers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Guests]:
+    """Give the two guests of all tests with two ranks each, or four with one."""
+    if request.param == RANKS:
+        with open_guests(tmp_path, with_four_workers(tmp_path)) as guests:
+            yield guests
+    else:
+        yield request.getfixturevalue("guests")
+
+
 @contextmanager
 def four_ranks(guests: Guests) -> Iterator[None]:
-    """Let each worker have two ranks."""
-    with_launcher(guests, workers=tuple(TrainWorker(name=one.name, slots=2) for one in guests.hosts))
+    """Let the workers have four ranks together."""
+    slots = RANKS // len(guests.hosts)
+    with_launcher(guests, workers=tuple(TrainWorker(name=one.name, slots=slots) for one in guests.hosts))
     try:
         yield
     finally:
@@ -67,7 +82,9 @@ def told(guests: Guests) -> str:
 
 
 @pytest.mark.usefixtures("torch")
-def test_a_paused_training_has_the_loss_curve_of_an_undisturbed_one(guests: Guests) -> None:
+@pytest.mark.parametrize("workers", [2, pytest.param(RANKS, marks=FOUR)], indirect=True)
+def test_a_paused_training_has_the_loss_curve_of_an_undisturbed_one(workers: Guests) -> None:
+    guests = workers
     with four_ranks(guests):
         assert begin(guests, "/srv/calm").wait(timeout=300) == 0
         job = begin(guests, "/srv/rolling")
@@ -93,4 +110,4 @@ def test_a_paused_training_has_the_loss_curve_of_an_undisturbed_one(guests: Gues
     saved = int(guests["hvd-01"].read("/srv/rolling/saved"))
     assert [step for step, _ in rolling] == [step for step, _ in until_now] + list(range(saved, STEPS))
     assert 10 < saved <= until_now[-1][0] + 1
-    assert guests["hvd-02"].read("/srv/rolling/saved") == str(saved)
+    assert {one.read("/srv/rolling/saved") for one in guests.hosts} == {str(saved)}
