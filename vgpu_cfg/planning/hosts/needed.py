@@ -17,6 +17,7 @@ from vgpu_cfg.planning.host_settings.resolved_host import resolve_hosts
 from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.derive import derived_entry, may_run
 from vgpu_cfg.planning.rdma.derive import rdma_facts
+from vgpu_cfg.planning.vms.lookup.gpu_choice import with_choices
 
 _ALWAYS = frozenset({FactGroup.BASE, FactGroup.OWNERS})
 
@@ -30,6 +31,7 @@ def needed_facts(
     driver if guests get one that must fit it. The places of instances on GPUs in MIG mode are read from a
     shell that is used anyway.
     """
+    desired = with_choices(desired, observed, catalog)
     needed: dict[str, frozenset[FactGroup]] = {}
     has_peers = any(gpu.nvlink is not None for vm in desired.vms for gpu in vm.gpus)
     has_drivers = any(vm.guest is not None and vm.guest.driver is not None for vm in desired.vms)
@@ -57,6 +59,7 @@ def driver_hosts(desired: DesiredPlan, observed: Inventory, catalog: Catalog) ->
 
     A VM's guest driver must fit it, or a host with a board of the VM's profile does not offer the profile.
     """
+    desired = with_choices(desired, observed, catalog)
     asked = dict.fromkeys(
         (vm.clusters, vm.guest is not None and vm.guest.driver is not None, profile)
         for vm in desired.vms

@@ -69,6 +69,14 @@ def test_where_mig_instances_stand_is_asked_of_a_shell_that_is_open_anyway(
     assert (FactGroup.SHELL_MIG in found) is is_read
 
 
+def test_gpus_asked_for_by_memory_need_what_their_profiles_need() -> None:
+    observed = estate(host(gpus=[{"board": "A100", "pci": "0000:21:00.0", "node": 0}]))
+    for gpu in (GpuEntry(profile=(VgpuProfile.parse("grid_a100-40c"),)), GpuEntry(memory=40960)):
+        line = DesiredVm(name="a", line="a", source=ScratchSource(guest_id="ubuntu64Guest"), gpus=(gpu,))
+        plan = wanted(prepare="from_vms").model_copy(update={"vms": (line,)})
+        assert FactGroup.SOFTWARE in needed_facts(plan, observed, CATALOG)["host-esx-01"]
+
+
 def test_only_the_chosen_hosts_are_read() -> None:
     assert needed("host:esx-02", ats=True).keys() == {"host-esx-02"}
 
