@@ -41,6 +41,7 @@ def test_a_command(word: str, meant: str) -> None:
         ("--auto-approve", "--yes"),
         ("--check", "--dry-run"),
         ("--json", ""),
+        ("--free", ""),
         ("--frobnicate", ""),
         ("--sync", ""),
     ],

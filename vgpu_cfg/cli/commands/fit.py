@@ -278,12 +278,13 @@ def _gpu(name: str) -> GpuEntry:
     catalog = load_catalog()
     entries = catalog.by_profile(name)
     if not entries:
-        close = catalog.suggest(name)
-        raise NotFound(
-            f"no board supports the profile {name!r}",
-            subject="catalogue",
-            remedy=f"did you mean {' or '.join(close)}?" if close else "`vgpu-cfg profiles` lists them all",
-        )
+        close, whole = catalog.suggest(name), catalog.whole_profile(name)
+        remedy = f"did you mean {' or '.join(close)}?" if close else "`vgpu-cfg profiles` lists them all"
+        if whole:
+            remedy = (
+                f"{name} is a board: `vgpu-cfg fit {whole}` for whole GPUs, or `vgpu-cfg profiles {name}`"
+            )
+        raise NotFound(f"no board supports the profile {name!r}", subject="catalogue", remedy=remedy)
     return GpuEntry(profile=(entries[0].profile,))
 
 

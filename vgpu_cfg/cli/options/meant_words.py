@@ -34,8 +34,10 @@ _COMMANDS = by_word(
 _OPTIONS = by_word(
     {
         "--dry-run": "--check --noop --what-if",
+        "--gpus": "--gpu --free",
         "--only": "--target --limit --vm --host --cluster",
         "--output": "--json --format",
+        "--power-off": "--allow-power-cycle --allow-move",
         "--server": "--vcenter --url --address",
         "--set": "--var",
         "--user": "--username",
@@ -52,8 +54,8 @@ def meant_command(word: str, known: Collection[str]) -> str:
 
 def meant_option(word: str, known: Collection[str]) -> str:
     """Return the option of a command that a word means; "" if there is none."""
-    meant = _OPTIONS.get(word, "")
-    if meant in known:
-        return meant
+    meant = _OPTIONS.get(word)
+    if meant is not None:
+        return meant if meant in known else ""
     names = {one.lstrip("-"): one for one in known if one.startswith("--")}
     return next((names[one] for one in close_to(word.lstrip("-"), names, 1)), "")
