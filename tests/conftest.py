@@ -23,6 +23,7 @@ pytest_plugins = [
     "tests.extent",
     "tests.frame_room",
     "tests.last_resort",
+    "tests.quick_types",
     "tests.spread",
 ]
 

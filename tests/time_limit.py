@@ -11,7 +11,6 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -77,10 +76,12 @@ def children() -> frozenset[int]:
     found: set[int] = set()
     unread = [os.getpid()]
     while unread:
-        for path in Path(f"/proc/{unread.pop()}/task").glob("*/children"):
-            # A process may end while it is looked at.
-            with suppress(OSError):
-                unread += [int(word) for word in path.read_text(encoding="ascii").split()]
+        tasks = f"/proc/{unread.pop()}/task"
+        # A process may end while it is looked at. A Path takes four times as long, six times for each test.
+        with suppress(OSError):
+            for task in os.listdir(tasks):  # noqa: PTH208
+                with suppress(OSError), open(f"{tasks}/{task}/children", "rb") as file:  # noqa: PTH123
+                    unread += [int(word) for word in file.read().split()]
         found |= set(unread)
     return frozenset(found)
 
