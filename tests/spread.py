@@ -6,8 +6,11 @@ apart whatever stands together, and `loadgroup` has no effect under pytest 9.2.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -29,6 +32,7 @@ TRAININGS = ("tests/unit/staging/training/test_launcher.py", "tests/unit/staging
 WHOLE = "tests/unit/"
 """Small files of quick tests: they come last, and each is a piece."""
 ROOT = Path(__file__).resolve().parents[1]
+TESTS = ROOT / "tests"
 PIECES = 16
 """Into so many pieces any other file is cut at most."""
 
@@ -59,6 +63,23 @@ class Spread(LoadScopeScheduling):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the wheel: a piece of its tests takes a minute, of which the other workers would wait."""
     items.sort(key=lambda item: not item.nodeid.startswith(BY_PARAMETER))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let each worker of a whole run begin with other files.
+
+    pytest rewrites the asserts of a file when it is first imported and keeps the outcome. Workers that import all
+    files in the same order do that three times.
+    """
+    worker: dict[str, Any] = getattr(session.config, "workerinput", {})
+    if not worker or [Path(each).resolve() for each in session.config.args] != [TESTS]:
+        return
+    left_out = [Path(each).resolve() for each in session.config.getoption("ignore") or ()]
+    files = [file for file in sorted(TESTS.rglob("test_*.py")) if not set(left_out) & set(file.parents)]
+    for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        # What fails here fails again when it is collected, and is reported there.
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(file.relative_to(TESTS.parent).with_suffix("").parts))
 
 
 @pytest.hookimpl(optionalhook=True)
