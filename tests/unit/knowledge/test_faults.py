@@ -130,8 +130,8 @@ def test_a_wrapped_text_is_known_too(width: int, before: str) -> None:
 )
 def test_what_a_log_writes_before_a_text_does_not_matter(before: str) -> None:
     for row in ROWS:
-        for log in (f"{before}{row.sample}", f"{before}first line\n{before}{row.sample}\n{before}last line"):
-            assert [found.explanation.key for found in explain_text(log)] == [row.key], log
+        log = f"{before}first line\n{before}{row.sample}\n{before}last line"
+        assert [found.explanation.key for found in explain_text(log)] == [row.key], log
 
 
 @pytest.mark.parametrize(
