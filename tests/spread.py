@@ -68,8 +68,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Let each worker of a whole run begin with other files.
 
-    pytest rewrites the asserts of a file when it is first imported and keeps the outcome. Workers that import all
-    files in the same order do that three times.
+    pytest rewrites the asserts of a file when it is first imported, and keeps the outcome. Workers that
+    import all files in the same order all do that.
     """
     worker: dict[str, Any] = getattr(session.config, "workerinput", {})
     if not worker or [Path(each).resolve() for each in session.config.args] != [TESTS]:

@@ -80,7 +80,7 @@ def children() -> frozenset[int]:
         # A process may end while it is looked at.
         with suppress(OSError):
             for task in os.listdir(tasks):  # noqa: PTH208 - a Path takes four times as long
-                with suppress(OSError), open(f"{tasks}/{task}/children", "rb") as file:  # noqa: PTH123 - likewise
+                with suppress(OSError), open(f"{tasks}/{task}/children", "rb") as file:  # noqa: PTH123 - the same
                     unread += [int(word) for word in file.read().split()]
         found |= set(unread)
     return frozenset(found)
