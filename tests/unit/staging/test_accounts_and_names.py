@@ -151,7 +151,7 @@ def test_a_shell_that_is_not_there_is_named(peopled: Sandbox) -> None:
     ran = peopled.run(peopled.stage(module), "apply")
     assert (ran.status, ran.why) == (
         1,
-        "the shell /usr/bin/fish of the account bob is not installed in the guest",
+        "shell /usr/bin/fish for account bob is not installed in the guest",
     )
 
 

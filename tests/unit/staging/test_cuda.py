@@ -169,7 +169,7 @@ def test_a_full_disk_is_told_before(guest: Sandbox) -> None:
     on(guest, "apt-get", UBUNTU)
     guest.stand_in("df", 'echo "Filesystem 1024-blocks Used Available"; echo "/dev/sda 9 9 1048576"')
     ran = guest.run(guest.stage(CudaModule(version="12.8")), "apply")
-    assert ran.why == "less than 12 GiB is free in /usr/local, which the CUDA Toolkit requires"
+    assert ran.why == "/usr/local has less than the 12 GiB of free space that the CUDA Toolkit requires"
 
 
 @pytest.mark.parametrize("wrong", [{"version": "12"}, {"version": "12.8", "package": "/srv/cuda.tgz"}])

@@ -211,7 +211,7 @@ def test_no_space_for_the_driver(guest: Sandbox) -> None:
     guest.without("df")
     guest.stand_in("df", "printf 'F 1024 U A C M\\ntmp 9 9 2097152 9 /\\n'")
     ran = guest.run(guest.stage(DriverModule(package="/srv/driver.rpm")), "apply")
-    assert ran.why == "less than 3 GiB is free in /var, which the driver requires"
+    assert ran.why == "/var has less than the 3 GiB of free space that the driver requires"
 
 
 def test_a_driver_that_needs_a_restart_asks_for_it(guest: Sandbox) -> None:

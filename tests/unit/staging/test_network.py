@@ -169,7 +169,7 @@ def test_a_nic_that_is_not_there_is_named(guest: Sandbox) -> None:
 def test_addresses_that_do_not_come_are_named(wired: Sandbox) -> None:
     with_netplan(wired, ":")
     ran = wired.run(wired.stage(MODULE), "apply")
-    assert (ran.status, ran.why) == (1, "the MTU of ens192 is not 9000")
+    assert (ran.status, ran.why) == (1, "the MTU on ens192 is not 9000")
 
 
 def test_a_guest_with_neither_is_told(wired: Sandbox) -> None:

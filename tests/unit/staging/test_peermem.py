@@ -93,8 +93,8 @@ def test_a_driver_of_the_template_that_nothing_can_build_anew_fails_with_its_mea
     ran = guest.run(guest.stage(PeermemModule(stack="mlnx")), "apply")
     assert (ran.status, ran.why) == (
         1,
-        "the driver 580.95.05 was built before the RDMA stack, and not with "
-        "DKMS: use a template without it, and set guest.driver",
+        "driver 580.95.05 was built before the RDMA stack was installed, and without "
+        "DKMS: use a template without this driver, and set guest.driver",
     )
 
 

@@ -134,7 +134,7 @@ def test_a_firmware_without_the_parameter_is_too_old(guest: Sandbox) -> None:
     ran = guest.run(guest.stage(FIRMWARE), "apply")
     assert ran.status == 1
     assert ran.why == (
-        "the firmware of the NIC 0000:03:00.0 has no ATS_ENABLED: it is too old and must be updated"
+        "the firmware on NIC 0000:03:00.0 does not have ATS_ENABLED: it is too old and must be updated"
     )
 
 
@@ -257,11 +257,11 @@ def test_a_port_of_the_hosts_is_not_the_guests_to_set(port: Sandbox) -> None:
     ("path", "text", "told"),
     [
         ("/trust", "pcp", "ens192 does not trust dscp"),
-        ("/pfc", "0,0,0,0,1,0,0,0", "PFC of ens192 is 0,0,0,0,1,0,0,0, but must be 0,0,0,1,0,0,0,0"),
-        (f"{CMA}/default_roce_tos", "104", "default_roce_tos has not 106"),
+        ("/pfc", "0,0,0,0,1,0,0,0", "PFC on ens192 is 0,0,0,0,1,0,0,0, but must be 0,0,0,1,0,0,0,0"),
+        (f"{CMA}/default_roce_tos", "104", "default_roce_tos does not contain 106"),
         (f"{CMA}/default_roce_mode", "IB/RoCE v1", "default_roce_mode has not RoCE v2"),
-        ("/sys/class/net/ens192/ecn/roce_np/enable/3", "0", "enable/3 has not 1"),
-        ("/sys/class/net/ens192/mtu", "1500", "the MTU of ens192 is not 9000"),
+        ("/sys/class/net/ens192/ecn/roce_np/enable/3", "0", "enable/3 does not contain 1"),
+        ("/sys/class/net/ens192/mtu", "1500", "the MTU on ens192 is not 9000"),
         ("/proc/sys/net/ipv4/tcp_ecn", "0", "tcp_ecn is off"),
     ],
 )
@@ -280,7 +280,7 @@ def test_a_nic_without_an_rdma_device(guest: Sandbox) -> None:
     guest.real("systemctl")
     guest.nic("ens192", MAC)
     ran = guest.run(guest.stage(RoceModule(nics=(NIC,))), "apply")
-    assert ran.why == "ens192 has no RDMA device: is its driver's RDMA part loaded?"
+    assert ran.why == "ens192 has no RDMA device: check whether its driver's RDMA module is loaded"
 
 
 def test_dscp_and_priority_have_bounds() -> None:

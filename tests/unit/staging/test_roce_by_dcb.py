@@ -93,7 +93,7 @@ def test_a_dscp_gets_one_priority_whatever_it_had(scene: Scene) -> None:
 def test_two_priorities_of_one_dscp_are_one_too_many(scene: Scene) -> None:
     scene.apply()
     scene.port.apps.append((DSCP, 4, 26))
-    assert scene.check().why == "ens192 puts DSCP 26 on priority 4 as well"
+    assert scene.check().why == "ens192 also maps DSCP 26 to priority 4"
     assert scene.apply().status == 0
     assert scene.port.priority_of(26) == {3}
 
@@ -110,8 +110,8 @@ def test_trust_of_the_vlans_priority_takes_the_entries_out(scene: Scene) -> None
 
 @pytest.mark.parametrize(
     ("pfc", "told"),
-    [(0, "PFC of ens192 is on for priority none, but must be on for 3"),
-     (0x18, "PFC of ens192 is on for priority 3,4, but must be on for 3")],
+    [(0, "PFC on ens192 is enabled for priority none, but must be enabled for 3"),
+     (0x18, "PFC on ens192 is enabled for priority 3,4, but must be enabled for 3")],
 )  # fmt: skip
 def test_pfc_that_was_lost_is_seen(scene: Scene, pfc: int, told: str) -> None:
     scene.apply()
@@ -125,7 +125,7 @@ def test_pfc_that_was_lost_is_seen(scene: Scene, pfc: int, told: str) -> None:
 @pytest.mark.parametrize(
     ("refuses", "told"),
     [({"app": errno.EOPNOTSUPP}, "dcb could not make ens192 trust DSCP"),
-     ({"set pfc": errno.EOPNOTSUPP}, "dcb could not set PFC of ens192"),
+     ({"set pfc": errno.EOPNOTSUPP}, "dcb could not set PFC on ens192"),
      ({"dcb": errno.EOPNOTSUPP}, "dcb could not make ens192 trust DSCP")],
 )  # fmt: skip
 def test_what_the_driver_refuses_fails(scene: Scene, refuses: dict[str, int], told: str) -> None:
@@ -180,7 +180,7 @@ def test_the_firmwares_own_agent_is_switched_off(
     scene.port.dcbx, scene.port.refuses = mode, refuses
     ran = scene.apply()
     assert (ran.status, ran.warned) == (0, warned)
-    assert ("DCBX of ens192 is controlled by its firmware" in ran.why) is warned
+    assert ("DCBX on ens192 is controlled by its firmware" in ran.why) is warned
     assert (scene.port.dcbx == HOST | IEEE) is not warned
 
 
@@ -194,7 +194,7 @@ def test_lldpad_in_the_way_is_told(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("mask", "told"),
     [("0", "ignores ECN on priority 3"), ("0xf7", "ignores ECN on priority 3"), ("0x08", ""), ("8", ""),
-     ("DEVICE_DEFAULT(0)", "does not report on which priorities it reacts to ECN marks")],
+     ("DEVICE_DEFAULT(0)", "does not report the priorities on which it reacts to ECN marks")],
 )  # fmt: skip
 def test_the_firmware_says_where_it_answers_ecn_marks(scene: Scene, mask: str, told: str) -> None:
     firmware(scene.guest, mask)
@@ -231,4 +231,4 @@ def test_a_driver_that_does_not_answer_is_not_waited_for(scene: Scene) -> None:
     scene.port.refuses = {"pfc": errno.EOPNOTSUPP}
     scene.guest.stand_in("timeout", 'shift; exec /usr/bin/timeout 1 "$@"')
     ran = scene.apply()
-    assert (ran.status, ran.why) == (1, "the driver of ens192 has no PFC")
+    assert (ran.status, ran.why) == (1, "the ens192 driver does not support PFC")

@@ -268,7 +268,7 @@ def test_a_daemon_file_that_is_none(sandbox: Sandbox) -> None:
     script = sandbox.stage(
         SiteModule(runtime="docker", registry_mirrors={"docker.io": "https://m.example.com"})
     )
-    assert "it may not be a valid file" in sandbox.run(script, "apply").why
+    assert "the file may be invalid" in sandbox.run(script, "apply").why
 
 
 @pytest.mark.parametrize(("closed", "server"), [(True, "https://m.example.com"), (False, "https://nvcr.io")])

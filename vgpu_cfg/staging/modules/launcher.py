@@ -42,7 +42,7 @@ def stage_rank(module: RankModule, context: StagingContext) -> Staged:
         f"{FOLDER}/training.env": (environment_file(module), "644"),
     }
     texts |= timed_units(
-        "training", f"{FOLDER}/node report", "report of the running training to vCenter", seconds=30
+        "training", f"{FOLDER}/node report", "report running training to vCenter", seconds=30
     )
     worker = context.spec.get(WorkerModule)
     if worker is not None and enters(context):

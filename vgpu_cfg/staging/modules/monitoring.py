@@ -244,8 +244,8 @@ class Alert(NamedTuple):
     summary: str
 
 
-_GPU = "GPU {{ $labels.gpu }} of {{ $labels.vm }}"
-_PORT = "{{ $labels.device }} of {{ $labels.vm }}"
+_GPU = "GPU {{ $labels.gpu }} on {{ $labels.vm }}"
+_PORT = "{{ $labels.device }} on {{ $labels.vm }}"
 ALERTS = (
     Alert(
         "GpuXid",
@@ -298,7 +298,11 @@ ALERTS = (
         f"{_PORT} was paused for all traffic; set PFC for one priority instead",
     ),
     Alert(
-        "ExporterDown", "up == 0", "10m", "warning", "{{ $labels.instance }} of {{ $labels.vm }} is silent"
+        "ExporterDown",
+        "up == 0",
+        "10m",
+        "warning",
+        "{{ $labels.instance }} on {{ $labels.vm }} is not reporting",
     ),
 )
 

@@ -239,7 +239,7 @@ def test_the_password_goes_in_by_standard_input_and_nowhere_else(guest: Sandbox)
         ),
         ("net/http: TLS handshake timeout", "nvcr.io cannot be reached from the guest"),
         ("x509: certificate signed by unknown authority", "nvcr.io cannot be reached from the guest"),
-        (f"something else, and {TOKEN}", "the login at nvcr.io failed: see /var/log/vgpu-cfg.log"),
+        (f"something else, and {TOKEN}", "login to nvcr.io failed: see /var/log/vgpu-cfg.log"),
     ],
 )
 def test_a_failed_login_names_the_registry_and_not_the_secret(guest: Sandbox, answer: str, why: str) -> None:

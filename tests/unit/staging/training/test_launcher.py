@@ -501,7 +501,7 @@ def test_mpi_needs_a_horovod_that_knows_it(first: Sandbox) -> None:
     ("words", "said"),
     [
         ([], "no command"),
-        (["--np"], "--np needs a number"),
+        (["--np"], "--np requires a number"),
         (["--np", "3", "x"], "--np 3 exceeds the 2 slots"),
         (["--np", "0", "x"], "--np must be a number from 1 to 2, not 0"),
         (["--np=1;reboot", "x"], "not 1;reboot"),
@@ -535,7 +535,7 @@ def test_fewer_processes_than_an_elastic_training_waits_for(first: Sandbox) -> N
     install(first, launcher(framework="torchrun", elastic=(2, 2)))
     status, _, rest = train(first, "--np", "1", "python")
     assert status == 2
-    assert "--np 1 takes 1 of the workers, and an elastic training waits for 2" in rest
+    assert "--np 1 uses only 1 of the workers, but elastic training waits for 2" in rest
     status, _, rest = train(first, "--dry-run", "--np", "2", "python")
     assert (status, "--nnodes=2:2" in rest) == (0, True)
 

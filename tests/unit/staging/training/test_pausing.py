@@ -101,7 +101,7 @@ def test_a_training_is_saved_stopped_and_goes_on_from_there(both: Sandbox) -> No
         assert (status, "paused on a checkpoint: " in said) == (0, True), said
         said = running.process.communicate(timeout=60)[0]
         assert running.process.returncode == 143
-        assert "it is paused on a checkpoint: train --resume continues it" in said
+        assert "training is paused on a checkpoint: train --resume continues it" in said
         assert "paused: " in train(both, "--status")[2]
         status, said = running.pause()
         assert (status, "already paused" in said) == (0, True)
@@ -154,7 +154,7 @@ def test_one_that_ends_at_once_stays_paused(both: Sandbox) -> None:
         assert running.pause()[0] == 0
         (running.folder / "broken").touch()
         status, _, said = train(both, "--resume")
-        assert (status, "it ended immediately and remains paused" in said) == (1, True), said
+        assert (status, "training ended immediately and remains paused" in said) == (1, True), said
         (running.folder / "broken").unlink()
         assert train(both, "--resume")[0] == 0
 

@@ -115,7 +115,7 @@ def test_a_private_key_that_is_gone_is_asked_for_by_name(guest: Sandbox) -> None
     assert guest.run("ssh-mesh", "apply") == 1
     assert (
         guest.why
-        == "the private key id of the SSH mesh no longer exists: run vgpu-cfg apply to stage ssh-mesh again"
+        == "the SSH mesh's private key id no longer exists: run vgpu-cfg apply to stage ssh-mesh again"
     )
 
 
