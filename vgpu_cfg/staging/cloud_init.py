@@ -153,8 +153,8 @@ def _too_large(spec: GuestSpec, files: Sequence[GuestFile], size: int) -> GuestE
     largest = sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))[:3]
     reported = ", ".join(f"{path} ({weight:,} bytes)" for path, weight in largest)
     return GuestError(
-        f"the compressed cloud-init user data has {size:,} bytes; guestinfo accepts {MOST_BYTES:,}; "
-        f"the largest files: {reported}",
+        f"the compressed cloud-init user data has {size:,} bytes, but guestinfo accepts only "
+        f"{MOST_BYTES:,}. The largest files: {reported}",
         subject=spec.vm,
         remedy="reduce their size, or stage this guest over SSH or guest operations",
     )

@@ -133,7 +133,7 @@ def test_too_much_is_refused_and_the_largest_named() -> None:
     noise = random.Random(1).randbytes(70_000).hex()  # noqa: S311 - text that does not pack, no secret
     files = [GuestFile(path="/srv/large", content=noise), GuestFile(path="/srv/small", content="x")]
     with pytest.raises(
-        GuestError, match=r"guestinfo accepts 65,535; the largest files: /srv/large \([\d,]+ bytes\)"
+        GuestError, match=r"guestinfo accepts only 65,535. The largest files: /srv/large \([\d,]+ bytes\)"
     ) as caught:
         guest_info(context(spec_of(LimitsModule())), files)
     assert caught.value.subject == "hvd-01"

@@ -204,11 +204,13 @@ class NicEntry(Frozen):
         default="vCenter assigns one",
     )
     near: Literal["gpu", "any"] = key(
-        "gpu: only a function on a NUMA node of the VM's GPUs; any: a function on any node. Not for vmxnet3.",
+        "gpu: only a function on the same NUMA node as one of the VM's GPUs; any: a function on any node. "
+        "Not for vmxnet3.",
         default="near a GPU if one is free",
     )
     pin: PciAddress = key(
-        "The NIC at this PCI address: the device to pass through, or the physical NIC of virtual functions.",
+        "The NIC at this PCI address: the device to pass through, or the physical NIC that provides the "
+        "virtual functions.",
         default="any free one",
     )
     device: NicDeviceEntry = key("The NIC, by label and model.", default="any free one")

@@ -138,7 +138,9 @@ class AccessEntry(Frozen):
     user: Text = key("The shell user.", NEXT_RUN, value="root")
     password: Stated[NamedSecret] = key("The secret with the password.", NEXT_RUN)
     host_keys: Literal["known", "pin"] = key(
-        "known: only a key in known_hosts. pin: a host's first key is added to it.", NEXT_RUN, value="known"
+        "known: accept only keys in known_hosts. pin: add a host's first key to known_hosts.",
+        NEXT_RUN,
+        value="known",
     )
     bmc: BmcEntry = key(
         "The servers' management controllers, which power them on again during a cold boot.",

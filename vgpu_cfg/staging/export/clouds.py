@@ -45,7 +45,8 @@ def write_dstack(host_list: HostList, options: ExportOptions) -> Exported:
     ]
     if not is_private and len(host_list.workers) > 1:
         notes.append(
-            "internal_ip is omitted: dstack accepts it for all hosts or none; it detects the addresses"
+            "internal_ip is omitted because dstack accepts it for all hosts or none; dstack detects the "
+            "addresses"
         )
     return Exported({"fleet.dstack.yml": yaml_of(host_list, fleet)}, tuple(notes))
 

@@ -183,7 +183,7 @@ def _uplink(uplink: LostUplink) -> str:
     why = f"{', '.join(uplink.others)} have no link" if uplink.others else "it has no other NIC"
     users = [*uplink.names, *uplink.vmknics] if uplink.is_told else []
     cut = f"; disconnects {', '.join(users)}" if users else ""
-    vms = f", and with them {fold_names(vm.name for vm in uplink.cut_off)}" if uplink.cut_off else ""
+    vms = f", which cuts off {fold_names(vm.name for vm in uplink.cut_off)}" if uplink.cut_off else ""
     return f"{uplink.switch} loses its last uplink ({why}){cut}{vms}"
 
 
