@@ -259,7 +259,7 @@ def test_a_port_of_the_hosts_is_not_the_guests_to_set(port: Sandbox) -> None:
         ("/trust", "pcp", "ens192 does not trust dscp"),
         ("/pfc", "0,0,0,0,1,0,0,0", "PFC on ens192 is 0,0,0,0,1,0,0,0, but must be 0,0,0,1,0,0,0,0"),
         (f"{CMA}/default_roce_tos", "104", "default_roce_tos does not contain 106"),
-        (f"{CMA}/default_roce_mode", "IB/RoCE v1", "default_roce_mode has not RoCE v2"),
+        (f"{CMA}/default_roce_mode", "IB/RoCE v1", "default_roce_mode does not contain RoCE v2"),
         ("/sys/class/net/ens192/ecn/roce_np/enable/3", "0", "enable/3 does not contain 1"),
         ("/sys/class/net/ens192/mtu", "1500", "the MTU on ens192 is not 9000"),
         ("/proc/sys/net/ipv4/tcp_ecn", "0", "tcp_ecn is off"),

@@ -144,7 +144,7 @@ def test_classes_that_cannot_be_parted_are_a_warning(scene: Scene) -> None:
     scene.port.prio_tc, scene.port.refuses = [0] * 8, {"set ets": errno.EOPNOTSUPP}
     for ran in (scene.apply(), scene.check()):
         assert (ran.status, ran.warned) == (0, True)
-        assert ran.why == "priority 3 of ens192 shares its traffic class with others"
+        assert ran.why == "priority 3 on ens192 shares its traffic class with others"
 
 
 def test_a_buffer_that_somebody_sized_is_parted_in_two(scene: Scene) -> None:
