@@ -426,7 +426,7 @@ def test_too_little_room_for_the_image(guest: Sandbox) -> None:
     )
     module = image(minimum_free_gib=40)
     assert guest.apply(module, context_for(module)) == 1
-    assert guest.why.startswith(f"/var/lib/docker has 3 GiB free, but {IMAGE} may need 40 GiB")
+    assert guest.why.startswith(f"/var/lib/docker has 3 GiB free, but {IMAGE} may require 40 GiB")
 
 
 def test_an_archive_is_loaded_from_where_it_lies(guest: Sandbox) -> None:
