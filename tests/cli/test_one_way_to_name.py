@@ -147,7 +147,7 @@ def test_uncordon_only_uncordons(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("drain", "esx-01.lab", "--others", "--yes", "--reason=x", SERVER)
     ran = vgpu_cfg.done("uncordon", "host:esx-01.lab", SERVER)
     again = f"vgpu-cfg uncordon host:esx-01.lab --restore {SERVER}"
-    assert f"`{again}` moves them back" in ran.told
+    assert f"to return them, run `{again}`" in ran.told
     on = {vm["name"]: vm["host"] for vm in _vms(vgpu_cfg)}
     assert {on[name] for name in ("t1", "t2")} == {"esx-02.lab"}
     vgpu_cfg.done(*again.split()[1:], "--yes")
