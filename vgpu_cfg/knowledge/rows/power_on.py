@@ -420,8 +420,8 @@ POWER_ON_ROWS = (
         cause='a "must" rule restricts the VM to other hosts, or keeps it apart from VMs on this host',
         check=("Cluster > Configure > VM/Host Rules: the rules that include the VM or its group",),
         remedy=(
-            "choose a host that the rule allows, or change the rule (`apart` and `together` in a plan file"
-            " create such rules)"
+            "choose a host that the rule allows, or change the rule (`place.spread` and `place.host_group` in"
+            " a plan file create such rules)"
         ),
         source="vSphere API reference: VmHostAffinityRuleViolation (wording from memory, not verified)",
         confidence=Confidence.INFERRED,

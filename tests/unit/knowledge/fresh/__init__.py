@@ -3,7 +3,7 @@
 `first.toml` was measured before rows were added, and the rows were mended by it. `held_out.toml` was
 collected after that, and measured before anything was changed by it. `third.toml`, `fourth.toml`,
 `fifth.toml`, `sixth.toml`, `seventh.toml`, `eighth.toml` and `ninth.toml` followed in the same way; half of
-the sixth are near misses. Half of `tenth.toml` is from the sources of NCCL, Slurm and Linux.
+the sixth are near misses. Half of `tenth.toml` is from the sources of NCCL, Slurm and Linux. `eleventh.toml` has texts of issues.
 """
 
 from __future__ import annotations
@@ -17,7 +17,19 @@ from pydantic import BaseModel, ConfigDict
 from vgpu_cfg.knowledge.faults import explain_text
 
 HERE = Path(__file__).parent
-SETS = ("first", "held_out", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+SETS = (
+    "first",
+    "held_out",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+)
 
 
 class FreshText(BaseModel):
