@@ -132,8 +132,6 @@ def is_soon(case: str) -> bool:
 def test_a_case_without_errors_is_carried_out(case: str, vgpu_cfg: CommandLine) -> None:
     if plan_of(case).errors or case in NOT_KEPT or desired_of(case).secrets:
         return
-    if "warning" in desired_of(case).checks.values():
-        return  # the plan file accepts what would be an error
     try:
         desk = Desk(case, vgpu_cfg)
     except NotInTheLab:
@@ -147,4 +145,5 @@ def test_a_case_without_errors_is_carried_out(case: str, vgpu_cfg: CommandLine) 
             planned = vgpu_cfg("plan", "plan.yaml", "--open-shell", *desk.flags)
         assert planned.code == 4, ran.told[-600:]
         return
-    assert ran.code in CARRIED_OUT, ran.told[-600:]
+    is_risk = "warning" in desired_of(case).checks.values()  # accepts what would be an error
+    assert ran.code in CARRIED_OUT or (is_risk and ran.code == 6), ran.told[-600:]

@@ -270,7 +270,10 @@ class Site:
             return self._only(vm, name, self.templates, "template", codes)
         found = self._only(vm, name, others, "template", codes)
         if found is not None:
-            message = f"{found.name} is a VM, not a template; it may change or be running while it is cloned"
+            state = (
+                "is powered on, so the clone starts as after a power failure" if found.is_on else "may change"
+            )
+            message = f"{found.name} is a VM, not a template, and {state}"
             self._findings.add_vm(Code.NOT_A_TEMPLATE, vm, message, "convert it to a template")
         return found
 

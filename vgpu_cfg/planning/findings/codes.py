@@ -133,7 +133,7 @@ class Code(StrEnum):
     )
     VARIABLE_OF_ONE_MACHINE = (
         "VG155",
-        ("a training variable refers to a device that other workers may not have"),
+        ("a training variable overrides what each worker detects"),
         _W,
         _F,
     )
@@ -433,6 +433,7 @@ class Code(StrEnum):
     GUEST_WARNED = "VG627", "a module was installed with a warning", _W, _O
     CUDA_DRIVER_OLD = "VG625", "the guest's driver is too old for the CUDA Toolkit", _E, _D
     CUDA_DRIVER_UNPROVEN = "VG626", "the guest's driver is older than the CUDA Toolkit's driver", _W, _D
+    NO_WAY_OUT = "VG628", "a guest has no route to a source of its downloads", _W, _F
     GUEST_DRIVER_UNKNOWN = "VG629", "the guest driver's branch is not documented", _W, _R
 
     TEMPLATE_NO_TOOLS = "VG636", "vCenter has not detected VMware Tools in the template", _W, _D

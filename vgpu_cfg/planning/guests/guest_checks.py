@@ -413,6 +413,7 @@ _OF_ONE_MACHINE = {
 """Variables with a value that may differ from worker to worker, and the kind of names in it."""
 _ONE_NAME = re.compile(r"(^|[=,])[^^,=/]*\d(:\d+)?($|,)")
 """A name that ends in a number, as devices and indexes do; prefixes, networks, and exclusions do not."""
+_WITHOUT_RDMA = {("NCCL_IB_DISABLE", "1"), ("NCCL_NET", "socket")}
 _PYTORCH = re.compile(r"^nvcr\.io/nvidia/pytorch(:|@|$)")
 
 
@@ -429,17 +430,26 @@ def check_training(desired: DesiredPlan, team: Team, addresses: Addresses, findi
 
 
 def _check_environment(team: Team, subject: Subject, findings: Findings) -> None:
-    """Report variables that set for all workers what each worker's start script finds for itself."""
+    """Report variables that override what each worker's start script finds for itself."""
+    if len(team.workers) < 2:
+        return
+    has_rdma = any(nic.rdma for worker in team.workers for nic in worker.vm.nics)
     for name, value in team.training.environment.items():
         kind = _OF_ONE_MACHINE.get(name)
-        if kind is None or value.startswith("^") or not _ONE_NAME.search(value) or len(team.workers) < 2:
-            continue
-        message = f"`environment` sets {name}={value} for all workers, but their {kind} may differ"
-        remedy = (
-            f"remove {name}, because each worker detects its own {kind}; if they are the same on all "
-            f"workers, ignore this finding"
-        )
-        findings.add(Code.VARIABLE_OF_ONE_MACHINE, subject, message, remedy)
+        objection, remedy = "", f"remove {name}"
+        if kind == "interfaces" and set(value.removeprefix("=").split(",")) == {"lo"}:
+            objection = ", but no other worker can be reached over the loopback interface"
+        elif kind is not None and not value.startswith("^") and _ONE_NAME.search(value):
+            objection = f" for all workers, but their {kind} may differ"
+            remedy += (
+                f", because each worker detects its own {kind}; if they are the same on all workers, ignore "
+                "this finding"
+            )
+        elif has_rdma and (name, value.casefold()) in _WITHOUT_RDMA:
+            objection = ", but the workers have RDMA NICs; training would use TCP"
+        if objection:
+            message = f"`environment` sets {name}={value}{objection}"
+            findings.add(Code.VARIABLE_OF_ONE_MACHINE, subject, message, remedy)
 
 
 def _check_workers(team: Team, subject: Subject, findings: Findings) -> None:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface
 
 from vgpu_cfg.changes.change import Change, ManualStep, StageGuest
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Impact, Placement, Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, DesiredSite
-from vgpu_cfg.model.guests.base import Fetched
+from vgpu_cfg.model.guests.base import Fetched, ModuleBase
 from vgpu_cfg.model.guests.guest import REDACTED, USERDATA_KEY, GuestSpec
-from vgpu_cfg.model.guests.modules import MODULE_ORDER, SiteModule
+from vgpu_cfg.model.guests.modules import MODULE_ORDER, NetworkModule, SiteModule
 from vgpu_cfg.model.guests.training_modules import ContainersModule, SshMeshModule
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan_file.guest_values import DEFAULT_REGISTRY
+from vgpu_cfg.model.plan_file.site_values import host_of
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -163,6 +165,7 @@ class GuestPlanner:
         brought = [module for module in update.spec.modules if module.kind in kinds]
         check_expired(resolved.desired, brought, self._expired, self.findings)
         check_pinned(resolved, update, changes, self.desired, self.findings)
+        check_way_out(resolved, update.spec, brought, self.desired.site, self.findings)
         if not update.will_run:
             self._report_off(resolved, update)
         elif changes and is_reached:
@@ -446,6 +449,43 @@ def check_site(resolved: ResolvedVm, update: GuestUpdate, desired: DesiredPlan, 
             "set site: {apt: …} or {dnf: …}; or make sure that the template includes all staged components"
         )
         findings.add_vm(Code.SITE_WITHOUT_PACKAGES, resolved.desired, message, remedy)
+
+
+def check_way_out(
+    resolved: ResolvedVm,
+    spec: GuestSpec,
+    brought: Sequence[ModuleBase],
+    site: DesiredSite | None,
+    findings: Findings,
+) -> None:
+    """Report a guest whose NICs all have fixed addresses, and no route or name server for its downloads."""
+    network = spec.get(NetworkModule)
+    nics = network.nics if network is not None else ()
+    if len(nics) < max(1, len(resolved.desired.nics)) or any(nic.dhcp or nic.gateway for nic in nics):
+        return
+    if site is not None and site.closed:
+        return
+    subnets = [ip_interface(address).network for nic in nics for address in nic.addresses]
+    has_names = any(_is_near(server, subnets, has_names=False) for nic in nics for server in nic.dns)
+    hosts = {one.host for module in brought for one in module.describe().fetched}
+    if hosts and site is not None and site.proxy is not None:
+        hosts = {host_of(site.proxy.https or site.proxy.http or "")}
+    far = sorted(host for host in hosts if host and not _is_near(host, subnets, has_names=has_names))
+    if far:
+        where = ", ".join(str(subnet) for subnet in subnets)
+        message = (
+            f"its NICs have fixed addresses without a gateway, so it cannot reach {listed(far)} from {where}"
+        )
+        remedy = f"set `gateway` and `dns` under `networks`, or use sources in {where}"
+        findings.add_vm(Code.NO_WAY_OUT, resolved.desired, message, remedy)
+
+
+def _is_near(host: str, subnets: Sequence[IPv4Network | IPv6Network], *, has_names: bool) -> bool:
+    """Whether a host may be in the subnets; a name may be if a name server there can resolve it."""
+    try:
+        return any(ip_address(host) in subnet for subnet in subnets)
+    except ValueError:
+        return has_names
 
 
 def _asked(site: DesiredSite, runtime: str) -> set[str]:

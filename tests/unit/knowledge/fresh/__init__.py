@@ -3,7 +3,8 @@
 `first.toml` was measured before rows were added, and the rows were mended by it. `held_out.toml` was
 collected after that, and measured before anything was changed by it. `third.toml`, `fourth.toml`,
 `fifth.toml`, `sixth.toml`, `seventh.toml`, `eighth.toml` and `ninth.toml` followed in the same way; half of
-the sixth are near misses. Half of `tenth.toml` is from the sources of NCCL, Slurm and Linux. `eleventh.toml` has texts of issues.
+the sixth are near misses. Half of `tenth.toml` is from the sources of NCCL, Slurm and Linux.
+`eleventh.toml` has texts of issues.
 """
 
 from __future__ import annotations

@@ -12,7 +12,12 @@ from vgpu_cfg.planning.addresses import AddressBook
 from vgpu_cfg.planning.guests.specs import guest_specs
 
 IMAGE = "nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
-MANAGEMENT = {"name": "vm-network", "subnet": "10.0.0.0/24", "pool": ("10.0.0.11", "10.0.0.40")}
+MANAGEMENT = {
+    "name": "vm-network",
+    "subnet": "10.0.0.0/24",
+    "gateway": "10.0.0.1",
+    "pool": ("10.0.0.11", "10.0.0.40"),
+}
 ROCE = {
     "name": "roce-111",
     "is_physical": True,
