@@ -51,7 +51,7 @@ def other(first: Path, vgpu_cfg: CommandLine) -> Path:
 def test_destroy_leaves_the_vms_of_another_file_of_the_name(other: Path, vgpu_cfg: CommandLine) -> None:
     before = vgpu_cfg.look(ESTATE)
     ran = vgpu_cfg.done("destroy", "--yes", other)
-    assert "or delete it: `destroy` with --delete vm-01" in ran.told
+    assert f"or delete it: `vgpu-cfg destroy {other.name} --delete=vm-01`" in ran.told
     assert re.search(r"created \d{4}-\d\d-\d\d \d\d:\d\d UTC by Administrator@VSPHERE.LOCAL", ran.told)
     assert vgpu_cfg.look(ESTATE) == before
     vgpu_cfg.done("apply", "--yes", other)

@@ -172,6 +172,8 @@ class Command(TyperCommand):
 
                 known = [option for one in self.params for option in one.opts]
                 error.possibilities = [one for one in [meant_option(error.option_name, known)] if one]
+            elif "extra argument" in error.message and any("--only" in one.opts for one in self.params):
+                error.message += ". To select VMs, use --only."
             raise
 
 

@@ -159,7 +159,7 @@ def report_orphans(owned: Ownership, deleted: Iterable[Vm], verb: str, findings:
             continue
         word = vm.name if names.count(vm.name) == 1 else vm.inventory_path
         message = f"belongs to this plan, {_origin(vm)}, but is not in the plan file, so it is kept"
-        remedy = f"add it to the plan file, or delete it: `{verb}` with --delete {quote(word)}"
+        remedy = f"add it to the plan file, or delete it: `vgpu-cfg {verb} --delete={quote(word)}`"
         findings.add(Code.ORPHAN, _subject(vm), message, remedy)
 
 
