@@ -136,8 +136,8 @@ class Candidates:
             left = [one for one in left if self.hosts[one[0]].moid in members]
         chosen = [one for one in left if not query.globs or matches_any(self.hosts[one[0]].name, query.globs)]
         if not chosen:
-            names = [self.hosts[one[0]].name for one in left]
-            close = [meant for glob in query.globs if (meant := did_you_mean(glob, names))]
+            known = [self.hosts[one[0]].name for one in left]
+            close = [meant for glob in query.globs if (meant := did_you_mean(glob, known))]
             message = f"no host matches {' or '.join(query.globs)}: {'; '.join(close) or self._names(left)}"
             return _failed(Code.NO_HOST_MATCHES, message)
         allowed = [one for one in chosen if not matches_any(self.hosts[one[0]].name, query.not_globs)]
