@@ -118,9 +118,9 @@ def _writer(mapping: int, sequence: int, offset: int) -> YAML:
 def _as_dumped(text: str) -> tuple[tuple[int, int, int], str]:
     """Return the indent with which the output is closest to the text, and that output."""
     tries: list[tuple[int, tuple[int, int, int], str]] = []
+    root = _load(_writer(*_INDENTS[0]), text)
     for indent in _INDENTS:
-        yaml = _writer(*indent)
-        dumped = _dump(yaml, _load(yaml, text))
+        dumped = _dump(_writer(*indent), root)
         apart = sum(line[:1] in "+-" for line in difflib.ndiff(text.splitlines(), dumped.splitlines()))
         tries.append((apart, indent, dumped))
         if not apart:
