@@ -13,7 +13,7 @@ options:
     type: bool
     default: false
   allow_move:
-    description: Allow VMs of the plan to be moved to the host, cluster or datastore in the plan file.
+    description: Allow the plan's VMs to be moved to the host, cluster, or datastore in the plan file.
     type: bool
     default: false
   allow_destroy:

@@ -13,7 +13,7 @@ options:
     type: path
     required: true
   vars:
-    description: Values of the plan file's C(${names}).
+    description: Values for the C(${names}) in the plan file.
     type: dict
     default: {}
   only:

@@ -37,7 +37,7 @@ options:
     type: bool
     default: false
   stop_on_failure:
-    description: Start nothing new after the first failure.
+    description: Do not start any other changes after the first failure.
     type: bool
     default: false
   parallel:

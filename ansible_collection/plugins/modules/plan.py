@@ -23,7 +23,7 @@ description:
   - A plan with errors does not fail the task, unless O(fail_on_errors) is set.
 options:
   dest:
-    description: Save the plan to this file, for review and as O(plan) of C(apply).
+    description: Save the plan to this file, for review and for use as O(plan) in C(apply).
     type: path
   fail_on_errors:
     description: Fail if the plan has errors.

@@ -43,7 +43,7 @@ is_in_sync:
   returned: always
   type: bool
 differences:
-  description: Each difference, with the expected value, the actual value, who changed it and when.
+  description: Each difference, with the expected value, the actual value, who changed it, and when.
   returned: always
   type: list
   elements: dict
