@@ -462,7 +462,7 @@ def test_a_plan_reviewed_with_closed_shells_is_another_plan_and_is_told_so(
     ran = vgpu_cfg("apply", "--yes", "plan.json")
     assert ran.code == 4, ran.told
     assert "was created without access to the hosts' shells" in ran.told
-    assert "plan PLAN --open-shell -o plan.json" in ran.told
+    assert f"plan {PLAN} --open-shell -o plan.json" in ran.told
     assert watch.writes.keys() <= SSH_ONLY | {"AddCustomFieldDef"}
     state = vgpu_cfg.lab(ESTATE).state
     assert is_tidy(state)

@@ -115,7 +115,7 @@ def test_a_draft_with_other_changes_is_kept(owner: str, images: Images) -> None:
         assert images.versions == [NEW, NEW]
     else:
         assert ran.code == 6
-        assert "has a draft of the image of gpu with other changes" in ran.told
+        assert "has a draft of gpu's image with other changes" in ran.told
         assert images.versions == [OLD, OLD]
 
 
@@ -132,7 +132,7 @@ def test_a_component_that_the_plan_did_not_show_reaches_no_host(
     watch.before_call = add
     ran = images.run("apply", "--yes", "plan.yaml")
     assert ran.code == 6
-    assert "also changes tool on esx-01.lab, which the plan did not show" in ran.told
+    assert "also changes tool on esx-01.lab, but the plan did not show this" in ran.told
     assert not watch.restarts
     assert "tool: absent -> 1.0" in images.run("plan", "plan.yaml").told
     images.run.done("apply", "--yes", "plan.yaml")

@@ -166,7 +166,7 @@ def test_a_key_goes_before_a_password(office: Office) -> None:
 @pytest.mark.parametrize(
     ("login", "said"),
     [
-        (LoginEntry(user="root", password="ROOT"), "rejects the login of root"),
+        (LoginEntry(user="root", password="ROOT"), "rejected root's login"),
         (LoginEntry(user="root", key="BAD"), "does not contain a private key"),
         (LoginEntry(user="root", key="ABSENT"), "ABSENT has no value"),
     ],
@@ -213,7 +213,7 @@ def test_the_ssh_configuration_may_say_where_a_vm_is(office: Office) -> None:
 
 
 def test_a_guest_whose_address_nobody_knows_may_tell_it_later(office: Office) -> None:
-    with pytest.raises(GuestNotReady, match="the address of the guest is not known") as caught:
+    with pytest.raises(GuestNotReady, match="the guest's address is not known") as caught:
         office.connect(addresses=())
     assert "HostName" in caught.value.remedy
 

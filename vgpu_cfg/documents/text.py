@@ -149,7 +149,7 @@ def parse_text(text: str, name: str, *, lenient: bool = False) -> Document:
 
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> tuple[Node | None, tuple[DocumentFault, ...]]:
-    """Return what the text holds, None where reading stopped, and its faults, which name no file yet."""
+    """Return the text, read, or None if reading stopped, and its faults, still without a file name."""
     builder = _Builder()
     root = None
     try:
