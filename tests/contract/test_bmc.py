@@ -94,7 +94,7 @@ def test_a_server_that_is_off_is_switched_on(emulator: Emulator) -> None:
 
 def test_the_system_is_found_by_its_id(emulator: Emulator) -> None:
     assert isinstance(emulator.power(system=SYSTEM).is_off(), bool)
-    with pytest.raises(BmcError, match="no system 'other'"):
+    with pytest.raises(BmcError, match="no system named 'other'"):
         emulator.power(system="other")
 
 

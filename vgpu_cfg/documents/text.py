@@ -12,7 +12,7 @@ import difflib
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -137,33 +137,32 @@ def read_document(path: str | Path, *, name: str = "", lenient: bool = False) ->
 def parse_text(text: str, name: str, *, lenient: bool = False) -> Document:
     """Read YAML text; see `read_document`.
 
-    The content is never changed: a second reader of the same text shares it, whatever each calls the text.
+    The content is never changed: a second reader of the same text shares it.
     """
-    root, found = _parsed(text)
-    faults = tuple(replace(fault, file=name) for fault in found)
-    if root is None or (faults and not lenient):
-        raise DocumentError(list(faults))
-    data = {key: value for key, value in root.value.items() if not key.startswith("x-")}
-    return Document(name, data, root, faults)
+    return _parsed(text, name, lenient)
 
 
 @lru_cache(maxsize=64)
-def _parsed(text: str) -> tuple[Node | None, tuple[DocumentFault, ...]]:
-    """Return the text, read, or None if reading stopped, and its faults, still without a file name."""
-    builder = _Builder()
-    root = None
+def _parsed(text: str, name: str, lenient: bool) -> Document:  # noqa: FBT001 - the key of a cache
+    builder = _Builder(name)
     try:
         root = builder.document(text)
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         column = error.position - text.rfind("\n", 0, error.position)
         message = f"the character U+{error.character:04X} is not allowed in YAML"
-        builder.faults.append(DocumentFault("", line, column, message, "delete it"))
+        builder.faults.append(DocumentFault(name, line, column, message, "delete it"))
+        root = None
     except YAMLError as error:
-        builder.faults.append(_syntax_fault(error))
+        builder.faults.append(_syntax_fault(error, name))
+        root = None
     except _StopReading as error:
         builder.faults.append(error.fault)
-    return root, tuple(builder.faults)
+        root = None
+    if root is None or (builder.faults and not lenient):
+        raise DocumentError(builder.faults)
+    data = {key: value for key, value in root.value.items() if not key.startswith("x-")}
+    return Document(name, data, root, tuple(builder.faults))
 
 
 def dump(data: Any) -> str:
@@ -220,7 +219,8 @@ class _StopReading(Exception):
 class _Builder:
     """Turns the parser's events into nodes, collecting the faults that do not stop it."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.faults: list[DocumentFault] = []
         self.anchors: dict[str, Node | None] = {}
         self.depth = 0
@@ -239,17 +239,17 @@ class _Builder:
                 raise _StopReading(fault)
             root = self._node(next(events), events)
         if root is None or (root.value is None and not root.children):
-            self.faults.append(DocumentFault("", 1, 1, "the document is empty"))
+            self.faults.append(DocumentFault(self.name, 1, 1, "the document is empty"))
             return None
         if not isinstance(root.value, dict):
             message = "the document must be a mapping of keys to values"
-            self.faults.append(DocumentFault("", root.line, root.column, message))
+            self.faults.append(DocumentFault(self.name, root.line, root.column, message))
             return None
         return root
 
     def _fault(self, event: Any, message: str, hint: str = "") -> DocumentFault:
         mark = event.start_mark
-        return DocumentFault("", mark.line + 1, mark.column + 1, message, hint)
+        return DocumentFault(self.name, mark.line + 1, mark.column + 1, message, hint)
 
     def _node(self, event: Any, events: Iterator[Any]) -> Node:
         if isinstance(event, AliasEvent):
@@ -337,7 +337,7 @@ class _Builder:
         for source in sources:
             if not isinstance(source.value, dict):
                 message = "<< requires an alias of a mapping, or a list of such aliases"
-                self.faults.append(DocumentFault("", node.key_line, node.key_column, message))
+                self.faults.append(DocumentFault(self.name, node.key_line, node.key_column, message))
                 return []
         return sources
 
@@ -370,9 +370,9 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 
 
-def _syntax_fault(error: YAMLError) -> DocumentFault:
+def _syntax_fault(error: YAMLError, name: str) -> DocumentFault:
     if not isinstance(error, MarkedYAMLError):
-        return DocumentFault("", 1, 1, f"invalid YAML: {error}")
+        return DocumentFault(name, 1, 1, f"invalid YAML: {error}")
     problem = str(error.problem or error.context or "invalid YAML")
     mark: Any = error.problem_mark or error.context_mark
     message, hint = f"invalid YAML: {problem}", ""
@@ -383,7 +383,7 @@ def _syntax_fault(error: YAMLError) -> DocumentFault:
     if "end of stream" in problem and error.context_mark is not None:
         mark = error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-    return DocumentFault("", line, column, message, hint)
+    return DocumentFault(name, line, column, message, hint)
 
 
 _LONGEST_LIST = 12
