@@ -306,6 +306,14 @@ def test_a_lie_is_found_and_nothing_is_left(vgpu_cfg: CommandLine, lie: str) -> 
     assert settings_of(vgpu_cfg.lab("liar.yaml").state) == before
 
 
+def test_a_filter_that_finds_nothing_returns_no_other_events(vgpu_cfg: CommandLine) -> None:
+    text, words = _liar(lie := "event-filter-by-type-id")
+    vgpu_cfg.write("liar.yaml", f"{text}lies: [{lie}]\n")
+    document = as_json(vgpu_cfg.done(*VMS, "--server=lab:liar.yaml", *words, "--output=json"))
+    (row,) = (one for one in document["beliefs"] if one["id"] == lie)
+    assert (row["verdict"], row["seen"]) == ("does not hold", "found by neither spelling")
+
+
 def _liar(lie: str) -> tuple[str, list[str]]:
     """Return an estate on which a trial can find a lie, and the options for it."""
     if lie in CUSTOMIZED.beliefs:

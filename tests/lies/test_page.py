@@ -65,12 +65,21 @@ def others() -> str:
         f"| {reason} | {len(ids)} | {', '.join(f'[`{one}`](beliefs.md#{one})' for one in ids)} |"
         for reason, ids in honest().items()
     ]
-    counts = [
-        f"* {about}: {sum(one.about is about and one.id in LIES for one in BELIEFS)} of "
-        f"{sum(one.about is about for one in BELIEFS)} beliefs"
-        for about in (About.VCENTER, About.HOST)
+    return "\n".join(["| Reason | Beliefs | IDs |", "|---|---|---|", *rows])
+
+
+def counts() -> str:
+    """Count the beliefs that the lab makes false, by their subject, and those that are found."""
+    of_all = [
+        f"{sum(one.about is about and one.id in LIES for one in BELIEFS)} of "
+        f"{sum(one.about is about for one in BELIEFS)} beliefs about {name}"
+        for about, name in ((About.VCENTER, "vCenter"), (About.HOST, "hosts"))
     ]
-    return "\n".join([*counts, "", "| Reason | Beliefs | IDs |", "|---|---|---|", *rows])
+    found = sum(bool(found_by(lie)) for lie in LIES)
+    return (
+        f"The lab can make {' and '.join(of_all)} false.\n"
+        f"`doctor` or `trial` can find {found} of all {len(LIES)} false beliefs."
+    )
 
 
 def test_every_belief_about_vcenter_and_hosts_is_a_lie_or_has_a_reason() -> None:
@@ -88,7 +97,7 @@ def scenes() -> str:
 def test_the_page_is_what_the_tests_found() -> None:
     text = PAGE.read_text(encoding="utf-8")
     made = text
-    for name, part in (("table", table()), ("scenes", scenes()), ("others", others())):
+    for name, part in (("counts", counts()), ("table", table()), ("scenes", scenes()), ("others", others())):
         before, _, rest = made.partition(f"<!-- {name} -->")
         _, _, after = rest.partition(f"<!-- /{name} -->")
         made = f"{before}<!-- {name} -->\n\n{part}\n\n<!-- /{name} -->{after}"

@@ -84,7 +84,7 @@ def _events(bench: Bench) -> Verdicts:
     bare = KINDS[-1]
     yield verdict_on("event-filter-takes-bare-names", spelled, is_so=bare in right)
     others = sorted({one.kind for events in by_kind.values() for one in events} - {bare})
-    returned = f"also returned: {', '.join(others) or 'nothing'}"
+    returned = f"also returned: {', '.join(others) or 'nothing'}" if right else spelled
     yield verdict_on("event-filter-by-type-id", returned, is_so=bool(right) and not others)
     order = [one.text for one in found() if one.text in texts]
     is_so = order == texts[::-1]

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from tests.architecture.sources import ROOT
 from vgpu_cfg.knowledge.beliefs import About, Belief, Confidence, Trial, load_beliefs
+from vgpu_cfg.planning.doctor.trials import EXPERIMENTS
+from vgpu_cfg.planning.doctor.tried import TRIALS
 
 DOCS = ROOT / "docs"
 SHORT = DOCS / "explanation" / "what-is-proven.md"
@@ -32,6 +34,9 @@ step relies. The code that relies on a belief refers to its ID.
 A test generates this page from `vgpu_cfg/knowledge/rows/beliefs/`.
 """
 BELIEFS = tuple(load_beliefs().values())
+UNREAD = [one for one in BELIEFS if one.about is About.VCENTER and not one.confidence.needs_source]
+TRIABLE = [one for one in UNREAD if one.trial is not Trial.NONE]
+TRIED = TRIALS.keys() | {belief for one in EXPERIMENTS for belief in one.beliefs}
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -62,8 +67,7 @@ def counts(kinds: Sequence[Confidence] | Sequence[Trial], field: str) -> str:
 
 
 def is_risky(one: Belief) -> bool:
-    is_unread = one.about is About.VCENTER and not one.confidence.needs_source
-    return is_unread and (one.irreversible or one.trial is Trial.NONE)
+    return one in UNREAD and (one.irreversible or one.trial is Trial.NONE)
 
 
 def row_of(one: Belief) -> list[str]:
@@ -85,12 +89,12 @@ def whole_page() -> str:
 
 def short_page(page: str) -> str:
     """Write the generated parts of the short page; the rest is the page's own."""
-    unread = [one for one in BELIEFS if one.about is About.VCENTER and not one.confidence.needs_source]
-    tried = sum(one.trial is not Trial.NONE for one in unread)
+    by_commands = sum(one.id in TRIED for one in UNREAD)
     numbers = (
         counts(list(Confidence), "confidence")
         + f"\nBy trial:\n\n{counts(list(Trial), 'trial')}"
-        + f"\n{tried} of the {len(unread)} assumed or recalled beliefs about vCenter can be tried.\n"
+        + f"\n{len(TRIABLE)} of the {len(UNREAD)} assumed or recalled beliefs about vCenter can be tried; "
+        f"`doctor` and `trial` try {by_commands}.\n"
     )
     risky = "".join(
         f"* [{linked(one.statement)}](../reference/beliefs.md#{one.id}) ({one.trial})\n"
@@ -118,6 +122,10 @@ def test_the_short_page_counts_the_rows() -> None:
         SHORT.write_text(short_page(page), encoding="utf-8")
     page = SHORT.read_text(encoding="utf-8")
     assert short_page(page) == page, "REWRITE_PAGES=1 writes it anew"
+
+
+def test_most_beliefs_about_vcenter_that_nobody_read_can_be_tried() -> None:
+    assert len(TRIABLE) >= 0.8 * len(UNREAD)
 
 
 def test_the_short_page_is_short() -> None:
