@@ -112,9 +112,10 @@ def test_each_example_is_of_its_check() -> None:
 
 
 def test_a_page_says_which_facts_are_neither_documented_nor_observed() -> None:
-    words = {Basis.RECALLED: "not verified", Basis.FIELD: "field"}
+    words = {Basis.RECALLED: r"not (been )?verified", Basis.FIELD: "field"}
     unsure = {code: words[Basis(check.basis)] for code, check in ALL.items() if check.basis in words}
-    assert [code for code, word in unsure.items() if word not in sections_of(code)["Why"].lower()] == []
+    reasons = {code: " ".join(sections_of(code)["Why"].lower().split()) for code in unsure}
+    assert [code for code, word in unsure.items() if not re.search(word, reasons[code])] == []
 
 
 def test_no_two_pages_share_a_meaning() -> None:
