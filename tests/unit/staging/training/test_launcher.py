@@ -118,9 +118,15 @@ def rank_of(guest: Sandbox) -> str:
     return f"{guest.root}/opt/vgpu-cfg/rank"
 
 
-def train(guest: Sandbox, *words: str, **environment: str) -> tuple[int, dict[str, str], str]:
+ALONE = ("unshare", "--pid", "--fork", "--mount-proc") if os.geteuid() == 0 else ()
+"""Trainings are found among all processes. With this, those of other tests are neither seen nor stopped."""
+
+
+def train(
+    guest: Sandbox, *words: str, way: tuple[str, ...] = (), **environment: str
+) -> tuple[int, dict[str, str], str]:
     """Run `train`; return its status, the variables that it told, and what else it said."""
-    done = guest.command(["sh", f"{guest.root}/opt/vgpu-cfg/train", *words], **environment)
+    done = guest.command([*way, "sh", f"{guest.root}/opt/vgpu-cfg/train", *words], **environment)
     told = {}
     for line in done.stdout.splitlines():
         name, sign, value = line.partition("=")
@@ -709,7 +715,7 @@ def test_a_second_training_on_the_same_workers_is_refused_by_who_has_them(both: 
     inner = (
         f"env -u VGPU_CFG_JOB -u VGPU_CFG_LOGS sh {train_of(both)} --by none true; echo inner ended with $?"
     )
-    status, _, rest = train(both, "--np", "1", "sh", "-c", f": the outer; {inner} >&2")
+    status, _, rest = train(both, "--np", "1", "sh", "-c", f": the outer; {inner} >&2", way=ALONE)
     assert status == 0, rest
     assert "training is already running on here: " in rest
     assert ": the outer" in rest.partition("training is already running on here: ")[2].partition("\n")[0]
@@ -719,12 +725,13 @@ def test_a_second_training_on_the_same_workers_is_refused_by_who_has_them(both: 
 
 
 def test_what_runs_is_told_and_stopped(both: Sandbox) -> None:
-    assert "no training is running on the 2 workers" in train(both, "--status")[2]
-    assert "no training is running on this machine" in train(both, "--stop")[2]
+    assert "no training is running on the 2 workers" in train(both, "--status", way=ALONE)[2]
+    assert "no training is running on this machine" in train(both, "--stop", way=ALONE)[2]
     os.mkfifo(both.root / "never")
     alone = f"env -u VGPU_CFG_JOB -u VGPU_CFG_LOGS sh {train_of(both)}"
-    asks = f"{alone} --status >&2; {alone} --stop >&2; exec cat {both.root}/never"
-    status, _, rest = train(both, "sh", "-c", f"test $NODE_RANK = 0 || exec cat {both.root}/never; {asks}")
+    waits = f"exec cat {both.root}/never"
+    asks = f"{alone} --status >&2; {alone} --stop >&2; {waits}"
+    status, _, rest = train(both, "sh", "-c", f"test $NODE_RANK = 0 || {waits}; {asks}", way=ALONE)
     assert status == 143, rest
     assert " on hvd-01 hvd-02: " in rest
     assert "none, 2 ranks: sh -c " in rest
@@ -736,8 +743,9 @@ SINCE = "since 2026-11-30 08:00:00 UTC, torchrun, 4 ranks"
 def test_a_worker_stops_what_another_has_started_there(both: Sandbox) -> None:
     """Its keeper ends, by which `train` learns of it."""
     node = f"{both.root}/opt/vgpu-cfg/node"
+    who = f"anna on hvd-01 {SINCE}: train.py --token x"
     keeper = subprocess.Popen(
-        ["/bin/sh", node, "keep", "0-job", "there", "1", f"anna on hvd-01 {SINCE}: train.py --token x"],
+        [*ALONE, "/bin/sh", node, "keep", "0-job", "there", "1", who],
         env={"PATH": SYSTEM_PATH, "VGPU_CFG_ROOT": str(both.root)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -746,12 +754,14 @@ def test_a_worker_stops_what_another_has_started_there(both: Sandbox) -> None:
     with keeper:
         assert keeper.stdout is not None
         assert keeper.stdout.readline() == "ready\n"
+        inside = Path(f"/proc/{keeper.pid}/task/{keeper.pid}/children").read_text(encoding="ascii").split()
+        beside = ("nsenter", "-t", inside[0], "-p", "-m") if ALONE else ()
         # vCenter hears of it once, without its command; then of its end.
         both.stand_in("vmtoolsd", f'printf "%s\\n" "$2" >>{both.root}/guestinfo')
         (both.root / "run").mkdir(exist_ok=True)
         for _ in range(2):
-            assert both.command(["sh", node, "report"]).returncode == 0
-        assert f"0-job anna on hvd-01 {SINCE}: " in both.command(["sh", node, "stop"]).stdout
+            assert both.command([*beside, "sh", node, "report"]).returncode == 0
+        assert f"0-job anna on hvd-01 {SINCE}: " in both.command([*beside, "sh", node, "stop"]).stdout
         assert keeper.stdout.readline() == "left=0 ended=0 forced=0\n"
     assert keeper.returncode == 0
     both.command(["sh", node, "report"])
