@@ -211,8 +211,9 @@ class PlanShown:
     next_command: str = ""
     next_note: str = ""
     approved_command: str = ""
-    again: str = ""
     """This command with the options that approve every error, if that is enough."""
+    again: str = ""
+    """The command that saves a reviewed plan again, once its errors are fixed."""
     is_only_shown: bool = True
     with_all: bool = False
     occasion: Occasion = NO_OCCASION
