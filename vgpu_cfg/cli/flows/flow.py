@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -70,31 +71,39 @@ def _with_free(
     """Yield faults, those about a size alone with the profiles that are free, if the vCenter responds."""
     from vgpu_cfg.documents import read_document
 
+    sizes = {one: one.message.removesuffix(NAMES_NO_BOARD).strip("'") for one in faults if _is_bare(one)}
     free: dict[str, str] = {}
+    if sizes:
+        with suppress(VgpuCfgError):
+            server = read_document(path).data.get("vcenter")
+            free = _free_profiles(resolve_connection(flags, plan_server=server), set(sizes.values()))
     for one in faults:
-        size = one.message.removesuffix(NAMES_NO_BOARD).strip("'")
-        if one.message.endswith(NAMES_NO_BOARD) and size not in free:
-            try:
-                server = read_document(path).data.get("vcenter")
-                free[size] = _free_profiles(resolve_connection(flags, plan_server=server), size)
-            except VgpuCfgError:
-                free[size] = ""
         use, _, _ = one.hint.partition(", or")
-        yield replace(one, hint=f"{use}; free now: {free[size]}") if free.get(size) else one
+        known = free.get(sizes.get(one, ""))
+        yield replace(one, hint=f"{use}; free now: {known}") if known else one
 
 
-def _free_profiles(connection: Connection, size: str) -> str:
-    """Return the C-series profiles of a size, or of the next larger one, with how many are free."""
+def _is_bare(fault: DocumentFault) -> bool:
+    return fault.message.endswith(NAMES_NO_BOARD)
+
+
+def _free_profiles(connection: Connection, sizes: Iterable[str]) -> dict[str, str]:
+    """Return by size its C-series profiles, or those of the next larger one, with how many are free."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.model.plan_file.entries import gpu_of_size
     from vgpu_cfg.planning.pool.shapes import CurrentHosts
 
-    gpu, free = gpu_of_size(size), Counter[str]()
-    if gpu is not None:
-        estate = read_all(connection, for_planning=True, reservations=True)
-        for host in CurrentHosts(estate, load_catalog()).fit_gpu(gpu, lambda _: True).hosts:
+    wanted = {size: gpu for size in sizes if (gpu := gpu_of_size(size)) is not None}
+    if not wanted:
+        return {}
+    hosts = CurrentHosts(read_all(connection, for_planning=True, reservations=True), load_catalog())
+    found: dict[str, str] = {}
+    for size, gpu in wanted.items():
+        free = Counter[str]()
+        for host in hosts.fit_gpu(gpu, lambda _: True).hosts:
             free.update(dict(host.profiles))
-    return listed(f"{name} ({count})" for name, count in free.most_common(_MOST_FREE))
+        found[size] = listed(f"{name} ({count})" for name, count in free.most_common(_MOST_FREE))
+    return found
 
 
 def locate(request: PlanRequest, flags: ConnectionFlags) -> tuple[Connection, DesiredPlan]:
