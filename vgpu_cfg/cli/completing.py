@@ -15,6 +15,7 @@ from typing import get_args
 
 import typer
 
+from vgpu_cfg.cli.options.typed import PLAN_SUFFIXES
 from vgpu_cfg.errors import VgpuCfgError
 
 _LAB = "lab:"
@@ -52,7 +53,7 @@ def _plan_files(incomplete: str) -> Iterable[str]:
         name = f"{folder}/{path.name}" if "/" in incomplete else path.name
         if path.is_dir() and not path.name.startswith("."):
             yield f"{name}/"
-        elif path.suffix in (".yaml", ".yml", ".json"):
+        elif path.suffix in PLAN_SUFFIXES:
             yield name
 
 

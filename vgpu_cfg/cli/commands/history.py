@@ -16,6 +16,7 @@ from vgpu_cfg.cli.options.shared import (
     connected,
     planned,
 )
+from vgpu_cfg.cli.options.typed import PLAN_SUFFIXES
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def history(
 
 
 def _is_file(word: str) -> bool:
-    return Path(word).is_file() or Path(word).suffix in (".yaml", ".yml", ".json")
+    return Path(word).is_file() or Path(word).suffix in PLAN_SUFFIXES
 
 
 def _chosen(found: History, start: str) -> PastRun:

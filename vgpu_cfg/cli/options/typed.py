@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.changes.suggestion import FixPart, Suggestion
 
+PLAN_SUFFIXES = (".yaml", ".yml", ".json")
+"""How names of plan files and saved plans end."""
 _QUOTED = re.compile(r"`(vgpu-cfg [^`]+)`")
 _OF_A_PLAN = ("plan", "apply", "destroy", "import", "forget", "verify", "runbook", "privileges", "hand-over")
 _OF_A_SERVER = (
@@ -91,15 +93,16 @@ def completed_command(command: str) -> str:
     if program != "vgpu-cfg" or any(word.partition("=")[0] in _NAMES_A_SERVER for word in rest):
         return command
     if verb in _OF_A_PLAN:
-        names_a_plan = any(word.endswith((".yaml", ".yml", ".json")) or word == "PLAN" for word in rest)
+        names_a_plan = any(word.endswith(PLAN_SUFFIXES) or word == "PLAN" for word in rest)
         # A reviewed plan is for `apply` alone; it is made again from its plan file.
         is_again = _SAID.plan.endswith(".json") and verb != "apply"
         plan = _SAID.file if is_again else _SAID.plan
         if plan:
-            again = ["-o", _SAID.plan] if is_again and verb == "plan" and "-o" not in rest else []
-            again = again if "PLAN" in rest or not names_a_plan else []
+            if not names_a_plan:
+                rest = ["PLAN", *rest]
+            if is_again and verb == "plan" and "PLAN" in rest and "-o" not in rest:
+                rest += ["-o", _SAID.plan]
             rest = [plan if word == "PLAN" else word for word in rest]
-            rest = [*(rest if names_a_plan else [plan, *rest]), *again]
         more = (*_WORDS,)
     else:
         more = (*_SAID.server, *_WORDS) if verb in _OF_A_SERVER else ()
