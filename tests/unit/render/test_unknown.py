@@ -66,6 +66,12 @@ def test_disruption_and_total_tell_of_changes_alone() -> None:
     assert words(told.replace(block, "")) == words(plain(render_plan(without, 100)))
 
 
+def test_settings_without_an_api_are_listed_with_the_reason() -> None:
+    told = words(plain(render_plan(plan_of(WITH_CHANGES), 100)))
+    assert "SSH esx-01: required for MIG mode; the vSphere API cannot set it" in told
+    assert "SSH" not in plain(render_plan(plan_of("host-graphics-type-on"), 100))
+
+
 def test_status_names_it_too() -> None:
     view = view_status(plan_of(ONLY_UNKNOWN), inventory_of(ONLY_UNKNOWN))
     text = plain(render_status(view, 100))

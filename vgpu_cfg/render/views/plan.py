@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.changes.base import Restart, of_kind
-from vgpu_cfg.changes.change import KINDS, Change, EnterMaintenance, ExitMaintenance, PowerOnVm
+from vgpu_cfg.changes.change import KINDS, Change, ChangeHost, EnterMaintenance, ExitMaintenance, PowerOnVm
 from vgpu_cfg.changes.plan import Canary, Diagnostic, Plan, UnknownHost
 from vgpu_cfg.changes.reach import Experience
 from vgpu_cfg.changes.severity import Severity
@@ -351,6 +351,28 @@ def _shared(plan: Plan) -> Iterator[DisruptionRow]:
         more = ", ".join(part for part in (f"through {through}" if through else "", number, note) if part)
         in_order = sorted(subjects, key=lambda subject: subject.kind)
         yield DisruptionRow(what, tuple(one.name for one in in_order), f"({more})", is_blocked)
+
+
+@dataclass(frozen=True, slots=True)
+class ShellRow:
+    """Hosts with the same `settings`, in words, that only their shells can change."""
+
+    hosts: tuple[str, ...]
+    settings: tuple[str, ...]
+
+
+def view_shells(plan: Plan) -> tuple[ShellRow, ...]:
+    """List the settings that `apply` changes over SSH, by host, in the plan's order."""
+    found: dict[str, dict[str, None]] = {}
+    for change in plan.changes:
+        if isinstance(change, ChangeHost) and change.write.needs_shell:
+            titles = found.setdefault(change.host.name, {})
+            for edit, target in zip(change.edits, change.settings, strict=False):
+                titles[edit.key.removesuffix(f" {target.device}")] = None
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for host, titles in found.items():
+        alike.setdefault(tuple(titles), []).append(host)
+    return tuple(ShellRow(tuple(hosts), titles) for titles, hosts in alike.items())
 
 
 @dataclass(frozen=True, slots=True)

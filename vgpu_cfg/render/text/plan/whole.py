@@ -53,6 +53,7 @@ from vgpu_cfg.render.views.plan import (
     other_disruptions,
     plan_counts,
     untouched,
+    view_shells,
     view_unknown,
 )
 
@@ -234,7 +235,7 @@ def _subjects(plan: Plan) -> set[str]:
 
 def _rendered(plan: Plan, width: int, shown: PlanShown, most: Most) -> list[Text]:
     findings = render_findings(plan.diagnostics, width, most=most)
-    unknown = _apart(render_unknown(view_unknown(plan), width))
+    unknown = _apart([*_shells(plan, width), *render_unknown(view_unknown(plan), width)])
     findings = [*findings, *_apart(_beliefs(plan, width, with_all=shown.with_all))]
     if not plan.changes and not plan.errors:
         return [*_in_sync(plan, width), *unknown, *_apart(findings), *_apart(_approved(shown, width))]
@@ -432,6 +433,17 @@ def render_found(found: AsFound, path: str, width: int, *, is_only_shown: bool) 
             lines += hanging("LEFT", words, width, indent=0, label_width=_LABEL, style="yellow")
     if is_only_shown and found.lines:
         lines += [Text(""), *fold(Text("nothing was written: --dry-run"), width, hang=2)]
+    return lines
+
+
+def _shells(plan: Plan, width: int) -> list[Text]:
+    """Name the settings for which `apply` needs the hosts' shells, and why."""
+    lines: list[Text] = []
+    for row in view_shells(plan):
+        what = "it" if len(row.settings) == 1 else "them"
+        needs = f"{fold_names(row.hosts)}: required for {', '.join(row.settings)}"
+        words = f"{needs}; the vSphere API cannot set {what}"
+        lines += hanging("SSH", words, width, indent=0, label_width=7, style="bold")
     return lines
 
 
