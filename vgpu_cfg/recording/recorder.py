@@ -30,7 +30,7 @@ _SECRET_ELEMENTS = frozenset(
 )
 _LOGIN_ELEMENTS = frozenset({"key", "userName", "fullName", "ipAddress", "userAgent"})
 _SECRET_KEYS = re.compile(
-    r"^guestinfo\.(?!vgpu_cfg\.report$)|^machine\.id$|vnc\.key|passw|secret|token|ticket|credential",
+    r"^guestinfo\.(?!vgpu_cfg\.(report|driver)$)|^machine\.id$|vnc\.key|passw|secret|token|ticket|credential",
     re.IGNORECASE,
 )
 """extraConfig keys whose value may be a secret: user data, old VNC keys, whatever is named like one.

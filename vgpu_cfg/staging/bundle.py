@@ -9,7 +9,7 @@ from typing import assert_never
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests import modules as kinds
 from vgpu_cfg.model.guests import training_modules as training
-from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestFile, GuestSpec
+from vgpu_cfg.model.guests.guest import DRIVER_KEY, REPORT_KEY, GuestFile, GuestSpec
 from vgpu_cfg.model.guests.modules import MODULE_ORDER, GuestModule
 from vgpu_cfg.staging.modules.containers import stage_containers, stage_image, stage_registry, stage_worker
 from vgpu_cfg.staging.modules.gpus import (
@@ -62,7 +62,9 @@ def bundle_files(context: StagingContext, kinds: Sequence[str]) -> tuple[GuestFi
         GuestFile(path=MODULES_LIST, content=modules_list(spec)),
         GuestFile(
             path=RUNNER,
-            content=render("vgpu-cfg-stage.sh.j2", state=STATE_FOLDER, report_key=REPORT_KEY),
+            content=render(
+                "vgpu-cfg-stage.sh.j2", state=STATE_FOLDER, report_key=REPORT_KEY, driver_key=DRIVER_KEY
+            ),
             mode=0o755,
         ),
         GuestFile(

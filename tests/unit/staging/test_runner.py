@@ -219,6 +219,12 @@ def test_a_run_that_was_broken_off_goes_on(staging: Staging) -> None:
     assert staging.states() == dict.fromkeys(ORDER, "done")
 
 
+def test_a_start_reports_the_driver_and_stages_nothing(staging: Staging) -> None:
+    staging.guest.stand_in("modinfo", 'test "$*" = "-F version nvidia" && echo 580.95.05')
+    assert staging.run("--resume") == 0
+    assert staging.guest.read("/guestinfo") == "info-set guestinfo.vgpu_cfg.driver 580.95.05\n"
+
+
 def test_the_report_goes_to_guestinfo_as_it_goes_on(staging: Staging) -> None:
     staging.run("--run", "r1")
     told = staging.guest.read("/guestinfo").splitlines()
@@ -399,7 +405,6 @@ def test_a_secret_is_in_no_log_and_no_report(guest: Sandbox) -> None:
 
 def test_the_unit_is_what_systemd_reads(guest: Sandbox) -> None:
     guest.put(bundle_files(context(SPEC), []))
-    assert "ConditionPathExists=/var/lib/vgpu-cfg/pending\n" in guest.read(SERVICE)
     assert f"ExecStart={RUNNER} --resume\n" in guest.read(SERVICE)
 
 

@@ -44,6 +44,9 @@ Until the first module is staged, a word `keys=` also identifies the keys for lo
 REPORT_KEY = "guestinfo.vgpu_cfg.report"
 """The guestinfo key in which the guest reports what became of its modules."""
 
+DRIVER_KEY = "guestinfo.vgpu_cfg.driver"
+"""The guestinfo key in which a guest reports the version of its NVIDIA driver, staged or not."""
+
 USERDATA_KEY = "guestinfo.userdata"
 """The guestinfo key that carries a guest's #cloud-config until the guest has read it.
 
@@ -262,6 +265,14 @@ def parse_report(text: str) -> GuestReport | None:
         return GuestReport.model_validate_json(text) if text else None
     except ValidationError:
         return None
+
+
+_DRIVER = re.compile(r"\d{3}(\.\d{1,4}){1,3}", re.ASCII)
+
+
+def parse_driver(text: str) -> str:
+    """Return the version of the NVIDIA driver that a guest reports; "" if it is none."""
+    return text if _DRIVER.fullmatch(text) else ""
 
 
 _TRAINING = re.compile(r"since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, [a-z]{1,20}, \d{1,7} ranks", re.ASCII)

@@ -161,6 +161,12 @@ class Kind(StrEnum):
     OLD_VCENTER = "old-vcenter", _R, "ESXi is newer than vCenter", "VMware does not support this combination"
     OLD_ESXI = "old-esxi", _R, "ESXi version past end of general support", "it receives no security fixes"
     FAULTY_DRIVER = "faulty-driver", _R, "host driver with a known fault", "hosts or VMs stop"
+    GUEST_DRIVER = (
+        "guest-driver",
+        _R,
+        "guest driver that the host driver does not support",
+        ("its vGPUs may not work after the next restart of the VM"),
+    )
     OLD_DRIVER = "old-driver", _R, "host driver branch past end of life", "it receives no security fixes"
     DAEMONS = (
         "mixed-daemons",

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from vgpu_cfg.model.guests.guest import DRIVER_KEY, parse_driver
 from vgpu_cfg.model.observed.inventory import Cluster, Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, PowerState, Vm, VmDetail
 from vgpu_cfg.model.wording import counted, duration, gib, listed, node_list
 from vgpu_cfg.planning.capacity.hardware import misses_nodes, nodes_of_affinity
 from vgpu_cfg.planning.doctor.ailments import Ailment, Kind
 from vgpu_cfg.planning.doctor.patient import Patient, owner_name, path_of
+from vgpu_cfg.planning.guests.drivers import guest_branches, refused_branches
 from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.planning.host_settings.gpus.driver import branch_of, driver_version
 from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, LEAST_UPTIME_SECONDS, cpu_percent
 from vgpu_cfg.planning.rdma.chain import LinkState, ats_chain, direct_pairs
 from vgpu_cfg.planning.remedies.start_conditions import ConditionKind, ConditionState
@@ -39,6 +42,7 @@ def vm_ailments(patient: Patient) -> Iterator[Ailment]:
     for vm, detail, host in patient.gpu_vms:
         yield from _starts(vm, patient)
         yield from _profiles(vm, detail, host, offered, patient)
+        yield from _guest_driver(vm, detail, host, patient)
         yield from _numa(vm, detail, host)
         yield from _settings(vm, detail, host, patient)
         yield from _start_settings(vm, detail, host, patient)
@@ -81,6 +85,15 @@ def _profiles(
     if missing and not vm.is_on:
         command = patient.type_("explain", "--vm", vm.name)
         yield _ailment(Kind.NOT_OFFERED, vm, f"{listed(missing)} on {host.name}", command)
+
+
+def _guest_driver(vm: Vm, detail: VmDetail, host: Host, patient: Patient) -> Iterator[Ailment]:
+    """Report a guest whose own word on its driver is of a branch that the host's driver does not take."""
+    version = parse_driver(detail.extra_config.get(DRIVER_KEY, ""))
+    taken = branch_of(driver_version(host, patient.facts(host).software))
+    if detail.vgpus and branch_of(version) in refused_branches(taken):
+        says = f"{version}; {host.name} has R{taken}, for R{' or R'.join(guest_branches(taken))}"
+        yield _ailment(Kind.GUEST_DRIVER, vm, says, f"govc guest.run -vm {path_of(vm)} /usr/bin/nvidia-smi")
 
 
 def _numa(vm: Vm, detail: VmDetail, host: Host) -> Iterator[Ailment]:

@@ -17,7 +17,14 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.guests.guest import REDACTED, REPORT_KEY, TRAINING_REPORT_KEY, USERDATA_KEY, WITHHELD
+from vgpu_cfg.model.guests.guest import (
+    DRIVER_KEY,
+    REDACTED,
+    REPORT_KEY,
+    TRAINING_REPORT_KEY,
+    USERDATA_KEY,
+    WITHHELD,
+)
 from vgpu_cfg.model.observed.vm import (
     AFFINITY_KEY,
     MARK_PLAN_KEY,
@@ -52,6 +59,7 @@ from vgpu_cfg.vsphere.wire.leaves import plain
 CORES_KEY = "cpuid.coresPerSocket"
 OWN_KEYS = ("numa.", "pciPassthru", "vgpu_cfg.", CORES_KEY)
 """Prefixes of the extraConfig keys that are always kept."""
+_REPORTS = (REPORT_KEY, TRAINING_REPORT_KEY, DRIVER_KEY)
 _PASSTHROUGH_KEY = "pciPassthru"
 _SPELLED = {key.casefold(): key for key in (AFFINITY_KEY, USE_KEY, SIZE_KEY, *P2P_KEYS, CORES_KEY)}
 """The keys among them that a server may show in another case."""
@@ -233,7 +241,7 @@ def _extra_config(item: Item, keys: frozenset[str]) -> Iterable[tuple[str, str]]
         value, key = str(option.value), asked.get(option.key.casefold(), option.key)
         if key.casefold().startswith(_PASSTHROUGH_KEY.casefold()):
             key = f"{_PASSTHROUGH_KEY}{key[len(_PASSTHROUGH_KEY) :]}"
-        if key in keys or key.startswith(OWN_KEYS) or key in (REPORT_KEY, TRAINING_REPORT_KEY):
+        if key in keys or key.startswith(OWN_KEYS) or key in _REPORTS:
             yield key, value
         elif key == USERDATA_KEY:
             yield key, value if value in ("", REDACTED) else WITHHELD

@@ -29,7 +29,7 @@ MANIFEST, REPORT, PENDING = f"{FOLDER}/manifest.json", f"{FOLDER}/report.json", 
 UNIT = "vgpu-cfg-stage.service"
 UNIT_FOLDERS = ("/etc/systemd/system", "/lib/systemd/system", "/usr/lib/systemd/system")
 LOG = "/var/log/vgpu-cfg.log"
-REPORT_NAME = "vgpu_cfg.report"
+REPORT_NAME, DRIVER_NAME = "vgpu_cfg.report", "vgpu_cfg.driver"
 WHY_AT_MOST, REPORT_AT_MOST = 200, 60_000
 DONE, REBOOT, HAND, FAILED, USAGE = 0, 10, 20, 1, 2
 STAGING, LOCK = "staging", "lock"
@@ -220,14 +220,19 @@ def _end(lab: Simulation, vm: VirtualMachine, staging: Staging, status: int, wor
     if status != REBOOT:
         guest_of(vm).files.pop(PENDING, None)
     _tell(lab, vm, word)
+    if status != REBOOT:
+        _tell_driver(lab, vm)
     return status
 
 
 def resume(lab: Simulation, vm: VirtualMachine) -> None:
-    """Go on after a restart, if a module is pending and the unit for that is installed."""
+    """Go on with a pending module after a restart, else report the driver; both need the unit."""
     guest = guest_of(vm)
     pending = guest.files.get(PENDING)
-    if pending is None or not any(f"{folder}/{UNIT}" in guest.files for folder in UNIT_FOLDERS):
+    if not any(f"{folder}/{UNIT}" in guest.files for folder in UNIT_FOLDERS):
+        return
+    if pending is None:
+        _tell_driver(lab, vm)
         return
     if guest.staging is None:
         begin_command(lab, vm, pending.content.split())
@@ -258,6 +263,13 @@ def _tell(lab: Simulation, vm: VirtualMachine, state: str) -> None:
     if vm.tools_installed and len(text.encode()) < REPORT_AT_MOST:
         guestinfo.write(vm, REPORT_NAME, text)
     lab.state.touch(vm)
+
+
+def _tell_driver(lab: Simulation, vm: VirtualMachine) -> None:
+    """Write the version of the guest's NVIDIA driver, whether it loads or not."""
+    if vm.tools_installed and guest_of(vm).driver:
+        guestinfo.write(vm, DRIVER_NAME, guest_of(vm).driver)
+        lab.state.touch(vm)
 
 
 def log(lab: Simulation, guest: Guest, line: str) -> None:
