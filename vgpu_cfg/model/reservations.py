@@ -7,7 +7,7 @@ which boards an owner or folder can use.
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -155,6 +155,7 @@ class LicencePool(Frozen):
     count: int
     per: Literal["vm", "vgpu", "gpu"]
     series: tuple[str, ...]
+    ends: date | None = None
     origin: str = ""
 
 

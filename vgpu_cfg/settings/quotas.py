@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -74,6 +75,7 @@ class _Licences(Frozen):
     count: Annotated[int, Field(ge=0, le=_MOST_GPUS)]
     per: Literal["vm", "vgpu", "gpu"] | None = None
     series: Annotated[tuple[Literal["A", "B", "C", "Q"], ...], Field(min_length=1)] | None = None
+    ends: date | None = None
 
 
 def _licences(value: object) -> object:
@@ -131,6 +133,7 @@ def _pools(content: _QuotasFile, document: Document) -> Iterator[LicencePool]:
                 "count": stated.count,
                 "per": stated.per or per,
                 "series": stated.series or series,
+                "ends": stated.ends,
                 "origin": f"{place.file}:{place.line}",
             }
         )

@@ -195,6 +195,7 @@ def look_around(connection: Connection, server: Sequence[str] = ()) -> Ours:
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows.history import History, look_back
     from vgpu_cfg.planning.doctor import ours
+    from vgpu_cfg.planning.pool.reservations import now_of
     from vgpu_cfg.ports import ReadScope
 
     is_live = connection.recording is None
@@ -205,7 +206,7 @@ def look_around(connection: Connection, server: Sequence[str] = ()) -> Ours:
     found = History((), connection.server, ("a recording contains no runs, locks or reservations",))
     if is_live:
         found = look_back(ConnectionFlags(), age=READ_AGE, at=connection)
-    now = observed.locks.now if observed.locks is not None else observed.read_at
+    now = now_of(observed)
     failure = f"runs could not be read: {found.failure.message}" if found.failure is not None else ""
     notes = [*found.notes, *filter(None, [failure])]
     return ours.look_around(observed, load_catalog(), [*_runs(found, now)], server, notes)

@@ -71,7 +71,7 @@ def read_metrics(flags: ConnectionFlags, plans: Sequence[Path], *, days: float, 
             for vm in observed.vms_by_host.get(host.moid, ())
         },
         licences=tuple(
-            (host.name, licence)
+            (host.name, licence.name)
             for host in observed.hosts
             if host.gpus
             for licence in (observed.licences or {}).get(host.moid, ())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time
 from functools import partial
 from ipaddress import ip_interface
 from typing import Any, TypeVar
@@ -104,6 +105,9 @@ class _Builder:
         self.state = self.site.state
         self.state.settings |= center.settings
         self.state.licences = center.licences
+        self.state.licence_ends = {
+            key: datetime.combine(day, time(), UTC).timestamp() for key, day in center.licence_ends.items()
+        }
         self.state.extensions = center.extensions
         self.state.statistics_level = center.statistics_level
         self.state.key_providers = tuple(

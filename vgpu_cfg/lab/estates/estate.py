@@ -7,6 +7,7 @@ states only its own differences.
 from __future__ import annotations
 
 import re
+from datetime import date
 from ipaddress import ip_interface
 from typing import Annotated, Literal
 
@@ -521,6 +522,7 @@ class VcenterPart(Part):
     release: Release = "8.0 U3"
     settings: dict[str, bool | int | str] = Field(default_factory=dict)
     licences: tuple[str, ...] = ()
+    licence_ends: dict[str, date] = Field(default_factory=dict)
     extensions: tuple[str, ...] = ()
     statistics_level: int = Field(default=1, ge=1, le=4)
     key_providers: tuple[KeyProviderPart, ...] = ()

@@ -179,6 +179,7 @@ LIES: Mapping[str, str] = {
     "remediation-keeps-maintenance": "A host leaves maintenance mode after its remediation.",
     # Attributes, policies, privileges.
     "custom-attribute-holds-255": "Custom attribute values are truncated after 100 characters.",
+    "licenses-name-their-end": "Licenses have no properties.",
     "policy-answer-omits-objects": "The storage policy API also lists objects that have no policy.",
     "policy-key-of-a-disk": "The storage policy API identifies a disk only by its key.",
     "privileges-asked-together": "HasPrivilegeOnEntities rejects more than one object.",
@@ -459,6 +460,7 @@ BENDS: Mapping[str, Bend | list[Bend]] = {
     "vib-install-of-two-depots": Refused("software.vib.install", "", _NO_BUNDLE, depots=2),
     # Attributes, policies, privileges.
     "custom-attribute-holds-255": Answered("CustomFieldStringValue.value", cut(100)),
+    "licenses-name-their-end": Answered("LicenseManagerLicenseInfo.properties", nothing),
     "privileges-asked-together": Rejected("HasPrivilegeOnEntities", "InvalidArgument", most=("entity", 1)),
     "effective-role-is-enough": Answered("ManagedEntity.effectiveRole", emptied),
     "native-key-provider-is-listed": Answered(

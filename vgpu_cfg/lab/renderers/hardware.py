@@ -183,7 +183,7 @@ def _passthru(host: Host, device: PciDevice, nic: Nic | None) -> Any:
         "id": device.pci_id,
         "dependentDevice": device.pci_id,
         "passthruEnabled": state.enabled,
-        "passthruCapable": state.capable and is_endpoint(device),
+        "passthruCapable": host.bios.iommu and state.capable and is_endpoint(device),
         "passthruActive": state.active,
         "hardwareLabel": state.label or None,
     }

@@ -213,9 +213,13 @@ def known_licences(context: Context) -> tuple[str, ...]:
     return tuple(dict.fromkeys((EVALUATION, *context.state.licences, *in_use)))
 
 
+_EVALUATION_ENDS = VIRTUAL_START + 60 * 86_400.0
+
+
 def licence_info(context: Context, key: str) -> Any:
     """Render a licence. Edition and counts are the lab's own."""
     is_evaluation = key == EVALUATION
+    ends = _EVALUATION_ENDS if is_evaluation else context.state.licence_ends.get(key)
     hosts = [host for host in context.state.all(Host) if host.licence == key]
     return vim.LicenseManager.LicenseInfo(
         licenseKey=key,
@@ -224,6 +228,7 @@ def licence_info(context: Context, key: str) -> Any:
         total=0 if is_evaluation else 1024,
         used=sum(host.sockets for host in hosts),
         costUnit="cpuPackage",
+        properties=[] if ends is None else [vmodl.KeyAnyValue(key="expirationDate", value=as_datetime(ends))],
     )
 
 

@@ -349,6 +349,8 @@ class LabState:
     """Advanced settings of vCenter itself."""
     licences: tuple[str, ...] = ()
     """Licence keys that it knows."""
+    licence_ends: dict[str, float] = field(default_factory=dict)
+    """When those end that do, by key."""
     extensions: tuple[str, ...] = ()
     """The keys of the extensions that are registered with it."""
     statistics_level: int = 1

@@ -249,6 +249,7 @@ PLAIN_FIELDS = (
     "libraries",
     "settings",
     "licences",
+    "licence_ends",
     "extensions",
     "statistics_level",
     "key_providers",

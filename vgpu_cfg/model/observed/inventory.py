@@ -24,7 +24,7 @@ from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostR
 from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy, GraphicsType, UseReading
 from vgpu_cfg.model.observed.host_facts import EstateFacts, HostMark
 from vgpu_cfg.model.observed.managed_object import ManagedObject
-from vgpu_cfg.model.observed.own_items import CustomizationSpec, LibraryItem, TagCategory
+from vgpu_cfg.model.observed.own_items import CustomizationSpec, LibraryItem, SeenLicence, TagCategory
 from vgpu_cfg.model.observed.past import PastEvent
 from vgpu_cfg.model.observed.vm import SettingValue, SubIds, Vm, VmDetail
 from vgpu_cfg.model.reservations import Reservations
@@ -521,7 +521,7 @@ class Inventory(Frozen):
     locks: Locks | None = None
     reservations: Reservations | None = None
     gpu_use: UseReading | None = None
-    licences: Mapping[str, tuple[str, ...]] | None = None
+    licences: Mapping[str, tuple[SeenLicence, ...]] | None = None
     tag_categories: tuple[TagCategory, ...] | None = None
     library_items: tuple[LibraryItem, ...] | None = None
     customization_specs: tuple[CustomizationSpec, ...] | None = None

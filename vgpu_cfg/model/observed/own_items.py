@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final, Literal
 
 from vgpu_cfg.model.frozen import Frozen
@@ -113,3 +114,10 @@ class TagCategory(Frozen):
     def tag(self, name: str) -> Tag | None:
         """Return the tag of a name, None where there is none."""
         return next((tag for tag in self.tags if tag.name == name), None)
+
+
+class SeenLicence(Frozen):
+    """A license as vCenter names it, and when it ends; None if it does not, or vCenter does not say."""
+
+    name: str
+    ends: datetime | None = None

@@ -10,7 +10,7 @@ Belief: one-framebuffer-size-in-same-size-mode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import islice
@@ -430,3 +430,14 @@ def _starts(gpu: GpuState, need: VgpuNeed) -> tuple[int | None, ...]:
     if gpu.mode is VgpuMode.MIXED_SIZE and need.mixed_starts is not None:
         return gpu.free_mixed_starts(need)
     return (None,)
+
+
+BEFORE_SRIOV = ("", "Volta", "Turing")
+"""The architectures of boards whose vGPUs need no SR-IOV."""
+
+
+def lacks_functions(gpus: Collection[GpuState]) -> bool:
+    """Whether all GPUs of a host are idle, and one needs SR-IOV: if none can be shared, that may be off."""
+    boards = [gpu.board for gpu in gpus if gpu.is_idle]
+    is_needed = any(board is not None and board.architecture not in BEFORE_SRIOV for board in boards)
+    return is_needed and len(boards) == len(gpus)

@@ -69,6 +69,12 @@ class Kind(StrEnum):
     PASSTHROUGH = "passthrough-device", _B, "passthrough device not available", "the VM cannot start"
     GRAPHICS = "graphics-type", _B, "graphics type is not sharedDirect", "VMs with vGPUs cannot start on them"
     NO_DRIVER = "no-driver", _B, "GPUs without a host driver", "VMs with vGPUs cannot start on them"
+    SRIOV_OFF = (
+        "sriov-off",
+        _B,
+        "SR-IOV seems to be off in the BIOS",
+        ("VMs with vGPUs or SR-IOV NICs cannot start on the host"),
+    )
     TOO_LARGE = "too-large", _B, "VM larger than any host in its cluster", "the VM cannot be powered on"
     NESTED = "nested", _B, "nested virtualization on a GPU VM", "the VM cannot be powered on with a GPU"
     LATENCY = (
@@ -176,6 +182,12 @@ class Kind(StrEnum):
     )
     BUILDS = "mixed-builds", _R, "different ESXi builds in a cluster", "VMs may not migrate to older hosts"
     LICENCE = "licence", _R, "host without a permanent license", "hosts disconnect when the license expires"
+    LICENCE_ENDS = (
+        "license-ends",
+        _R,
+        "license about to end",
+        ("hosts disconnect, and vGPUs without a license run at reduced performance"),
+    )
     NETWORK = (
         "network",
         _R,

@@ -12,6 +12,7 @@ from vgpu_cfg.model.reservations import Quotas
 from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.doctor.ailments import Ailment, Group, Kind, Level, grouped, worst_first
 from vgpu_cfg.planning.doctor.hosts import (
+    ENDS_SOON,
     cluster_ailments,
     failover_ailments,
     gpu_ailments,
@@ -23,6 +24,7 @@ from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.doctor.tried import Tried, try_beliefs
 from vgpu_cfg.planning.doctor.vms import vm_ailments
 from vgpu_cfg.planning.pool.quotas import HoldingReader, LicenceUse, licence_uses
+from vgpu_cfg.planning.pool.reservations import now_of
 from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION, has_host_devices, may_hot_migrate
 
 
@@ -68,6 +70,7 @@ def examine(
         *left_behind(patient),
         *_vcenter(patient),
         *(_shortage(use) for use in licences if use.is_short),
+        *_ends(quotas, observed),
     )
     ordered = worst_first(found)
     gpus = sum(len(host.gpus) for host in patient.gpu_hosts)
@@ -108,3 +111,9 @@ def _vcenter(patient: Patient) -> Iterator[Ailment]:
 def _shortage(use: LicenceUse) -> Ailment:
     says = f"{use.need} needed{use.by}; {use.has}"
     return Ailment(Kind.LICENCES, "vcenter", says, "")
+
+
+def _ends(quotas: Iterable[Quotas], observed: Inventory) -> Iterator[Ailment]:
+    for pool in (pool for one in quotas for pool in one.licences):
+        if pool.ends is not None and pool.ends < (now_of(observed) + ENDS_SOON).date():
+            yield Ailment(Kind.LICENCE_ENDS, "vcenter", f"{pool.product} ends on {pool.ends} ({pool.origin})")

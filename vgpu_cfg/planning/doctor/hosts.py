@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date
+from datetime import date, timedelta
 
 from vgpu_cfg.catalog.version_pairs import DriverBranch, load_driver_branches
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
@@ -12,6 +12,7 @@ from vgpu_cfg.model.observed.inventory import Cluster, Connection, Gpu, Host
 from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm, VmDetail
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.model.wording import counted, listed, version_tuple
+from vgpu_cfg.planning.capacity.gpu_state import lacks_functions
 from vgpu_cfg.planning.capacity.pci_tree import is_switched
 from vgpu_cfg.planning.doctor.ailments import Ailment, Kind
 from vgpu_cfg.planning.doctor.ours import is_held, maintenance
@@ -21,11 +22,14 @@ from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VA
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts, driver_version
 from vgpu_cfg.planning.host_settings.licence import is_evaluation
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode, StrandedKind
+from vgpu_cfg.planning.pool.reservations import now_of
 from vgpu_cfg.planning.pool.spare import load_of, lost_by_host, room_of
 from vgpu_cfg.planning.vms.lookup.moving import may_hot_migrate
 
 _DATASTORE_FULL = 0.05
 """Free space below this share of a datastore is too little: a choice."""
+ENDS_SOON = timedelta(days=60)
+"""So long before a license ends it is reported: a choice."""
 _GENERAL_SUPPORT = {"6.5": date(2022, 10, 15), "6.7": date(2022, 10, 15), "7.0": date(2025, 10, 2)}
 """The end of general support of ESXi (Broadcom's product lifecycle; recalled)."""
 
@@ -38,6 +42,7 @@ def host_ailments(patient: Patient) -> Iterator[Ailment]:
             yield from _gpus(host, patient)
             yield from _pending(host, patient)
             yield from _licence(host, patient)
+            yield from _sriov(host, patient)
             yield from _numa(host)
             yield from _ages(host, patient)
             yield from _promises(host)
@@ -106,10 +111,34 @@ def _licence(host: Host, patient: Patient) -> Iterator[Ailment]:
     licences = patient.observed.licences
     if licences is None:
         return
-    names = licences.get(host.moid, ())
-    if not names or any(map(is_evaluation, names)):
-        says = listed(names) or "no license is assigned"
-        yield Ailment(Kind.LICENCE, f"host:{host.name}", says, f"govc license.assign -host {host.name} KEY")
+    found = licences.get(host.moid, ())
+    subject, command = f"host:{host.name}", f"govc license.assign -host {host.name} KEY"
+    if not found or any(is_evaluation(one.name) for one in found):
+        says = listed(one.name for one in found) or "no license is assigned"
+        yield Ailment(Kind.LICENCE, subject, says, command)
+    else:
+        for one in found:
+            if one.ends is not None and one.ends - now_of(patient.observed) < ENDS_SOON:
+                yield Ailment(Kind.LICENCE_ENDS, subject, f"{one.name} ends on {one.ends:%F}", command)
+
+
+def _sriov(host: Host, patient: Patient) -> Iterator[Ailment]:
+    """Report NICs and GPUs without virtual functions, as far as the host's own words show it.
+
+    Belief: no-functions-none-creatable.
+    """
+    subject, devices = f"host:{host.name}", host.pci_devices
+    waiting = [one.pci_id for one in devices if one.sriov and one.sriov.requested and not one.sriov.is_active]
+    if waiting:
+        says = f"{listed(waiting)}: virtual functions requested, but none are active"
+        yield Ailment(Kind.SRIOV_OFF, subject, says, "esxcli network sriovnic list")
+    is_none = bool(host.profiles) and not host.creatable_profiles
+    if is_none and lacks_functions(patient.capacity(host).gpus):
+        says = "its idle GPUs cannot create any of their vGPU types"
+        yield Ailment(Kind.SRIOV_OFF, subject, says, "nvidia-smi -q | grep 'Host VGPU Mode'")
+    if any(one.sriov for one in devices) and not any(one.passthrough_capable for one in devices):
+        says = "no PCI device is capable of passthrough: IOMMU (VT-d) may be off"
+        yield Ailment(Kind.SRIOV_OFF, subject, says, "esxcli hardware pci pcipassthru list")
 
 
 def _numa(host: Host) -> Iterator[Ailment]:

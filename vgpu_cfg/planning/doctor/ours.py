@@ -28,6 +28,7 @@ from vgpu_cfg.model.wording import age, counted, listed
 from vgpu_cfg.planning.doctor.ailments import Ailment, Group, Kind, Level, grouped, worst_first
 from vgpu_cfg.planning.doctor.patient import Patient, owner_name, path_of
 from vgpu_cfg.planning.estate.devices import all_devices
+from vgpu_cfg.planning.pool.reservations import now_of
 from vgpu_cfg.planning.vms.expiry import FIRST_WARNING
 from vgpu_cfg.planning.vms.rules import PREFIX, is_of_a_plan
 
@@ -109,7 +110,7 @@ def look_around(
 ) -> Ours:
     """List all of it; `runs` are the newest first, `server` the words that name the vCenter to a command."""
     patient = Patient(observed, catalog, server)
-    now = observed.locks.now if observed.locks is not None else observed.read_at
+    now = now_of(observed)
     plans = {plan: _Plan(plan, runs, observed) for plan in _identities(observed, runs)}
     found = [_aged(one, now) for one in left_behind(patient)]
     found += _running(observed.locks, patient) if observed.locks is not None else ()

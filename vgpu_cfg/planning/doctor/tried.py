@@ -25,6 +25,7 @@ from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.capacity.hardware import DEVICE_GROUPS_FROM, vgpu_limit
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_version
+from vgpu_cfg.planning.host_settings.licence import is_evaluation
 from vgpu_cfg.planning.pool.reservations import now_of
 from vgpu_cfg.planning.remedies.start_conditions import ConditionKind, ConditionState
 
@@ -237,6 +238,14 @@ def _key_providers(patient: Patient) -> Evidence:
                 yield vm.name, False
 
 
+def _evaluations(patient: Patient) -> Evidence:
+    for moid, licences in (patient.observed.licences or {}).items():
+        host = patient.observed.host_by_moid.get(moid)
+        for one in licences:
+            if host is not None and is_evaluation(one.name):
+                yield host.name, one.ends is not None
+
+
 TRIALS: Mapping[str, Callable[[Patient], Evidence]] = {
     "vgpu-needs-efi-memory-mmio": _efi_and_memory,
     "mmio-of-one-gpu": _mmio_of_one,
@@ -260,6 +269,7 @@ TRIALS: Mapping[str, Callable[[Patient], Evidence]] = {
     "alarm-names-are-unique": _single_locks,
     "alarm-description-400": _whole_texts,
     "native-key-provider-is-listed": _key_providers,
+    "licenses-name-their-end": _evaluations,
 }
 """How each belief is tried, by its id."""
 

@@ -38,6 +38,7 @@ from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import PciDevice
 from vgpu_cfg.model.plan_file import BiosEntry
 from vgpu_cfg.model.plan_values import NicUse
+from vgpu_cfg.planning.capacity.gpu_state import BEFORE_SRIOV
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,
@@ -65,7 +66,6 @@ from vgpu_cfg.planning.host_settings.nics.vmknics import VMKNIC
 
 ON, OFF = "enabled", "disabled"
 
-_BEFORE_SRIOV = ("", "Volta", "Turing")
 _SERVED = (GraphicsType.SHARED, GraphicsType.SHARED_DIRECT)
 
 _SRIOV_MENU = (
@@ -90,7 +90,7 @@ def _read_sriov(view: HostView, _device: str) -> Reading:
     if "SR-IOV" in modes.values() or any(found.is_active or found.functions for found in functions):
         return Reading(configured=ON)
     if any(
-        mode == "Non SR-IOV" and architecture(view, pci_id) not in _BEFORE_SRIOV
+        mode == "Non SR-IOV" and architecture(view, pci_id) not in BEFORE_SRIOV
         for pci_id, mode in modes.items()
     ):
         return Reading(configured=OFF)
@@ -144,7 +144,7 @@ def _uses_sriov(entry: DesiredHosts, view: HostView) -> bool:
     if any(rule.use is NicUse.SRIOV or rule.vfs for _, rule in nic_rules(entry, view)):
         return True
     known = [view.boards.get(gpu.pci_id) for gpu in view.host.gpus]
-    return not known or any(board is None or board.architecture not in _BEFORE_SRIOV for board in known)
+    return not known or any(board is None or board.architecture not in BEFORE_SRIOV for board in known)
 
 
 def _uses_large_bars(_entry: DesiredHosts, view: HostView) -> bool:

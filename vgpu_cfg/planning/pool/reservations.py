@@ -42,7 +42,8 @@ _ANOTHER_TIME = (
 
 def now_of(observed: Inventory) -> datetime:
     """Return what time it is: by vCenter's clock where it was asked."""
-    return observed.reservations.now if observed.reservations is not None else observed.read_at
+    asked = observed.locks or observed.reservations
+    return asked.now if asked is not None else observed.read_at
 
 
 def is_waiting(desired: DesiredPlan, observed: Inventory) -> bool:

@@ -10,7 +10,7 @@ from vgpu_cfg.changes.plan import Hindrance
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted, counted, gib, listed, node_list, whole_gib
-from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, VgpuNeed
+from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, VgpuNeed, lacks_functions
 from vgpu_cfg.planning.capacity.host_capacity import Claim, is_match
 from vgpu_cfg.planning.capacity.nic_needs import host_functions
 from vgpu_cfg.planning.findings.codes import Code
@@ -277,7 +277,7 @@ def _cause_of(code: Code, gpu: GpuState, host: HostState) -> tuple[str, str]:
         needed = gpu.board.drivers_text
         why = f": version {version} does not support the {gpu.board.name}, which requires {needed}"
         return why, f"install a host driver from branch {needed}"
-    if code is Code.NOT_CREATABLE_NOW and not host.creatable and all(one.is_idle for one in host.gpus):
+    if code is Code.NOT_CREATABLE_NOW and not host.creatable and lacks_functions(host.gpus):
         remedy = "enable SR-IOV in the host's BIOS (`nvidia-smi -q` on the host: Host VGPU Mode is SR-IOV)"
         return ", nor any other profile, although its GPUs are idle: SR-IOV may be disabled", remedy
     return "", ""

@@ -48,7 +48,8 @@ def health_data(health: Health, observed: Inventory) -> Data:
             for one in health.tried
         ],
         "licences": [
-            use.pool.model_dump() | {"needed": use.needed, "vms": use.vms} for use in health.licences
+            use.pool.model_dump(mode="json") | {"needed": use.needed, "vms": use.vms}
+            for use in health.licences
         ],
         "ailments": [ailment_data(one) for one in health.ailments],
     }

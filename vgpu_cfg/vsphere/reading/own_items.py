@@ -18,13 +18,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import NotFound
-from vgpu_cfg.model.observed.own_items import VM_TEMPLATE, CustomizationSpec, LibraryItem, SpecNic
+from vgpu_cfg.model.observed.own_items import (
+    VM_TEMPLATE,
+    CustomizationSpec,
+    LibraryItem,
+    SeenLicence,
+    SpecNic,
+)
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import is_not_offered, to_error, translated
 from vgpu_cfg.vsphere.wire.rest import ids_of, mapping_of, text_of
@@ -198,8 +205,8 @@ _LICENCE_MANAGER = "vim.LicenseManager"
 _ASSIGNMENTS = (Paths(_LICENCE_MANAGER, ("licenseAssignmentManager",)),)
 
 
-def read_licences(session: Session) -> Mapping[str, tuple[str, ...]] | None:
-    """Return the names of licences by the moid of their host, in two round trips: all, without an entity.
+def read_licences(session: Session) -> Mapping[str, tuple[SeenLicence, ...]] | None:
+    """Return the licences by the moid of their host, in two round trips: all, without an entity.
 
     None if vCenter does not report them, or not to this account. Raises VCenterError.
     """
@@ -216,7 +223,21 @@ def read_licences(session: Session) -> Mapping[str, tuple[str, ...]] | None:
         if isinstance(fault, vim.fault.NoPermission) or is_not_offered(fault):
             return None
         raise to_error(fault, "reading licenses", session.address) from fault
-    names: dict[str, dict[str, None]] = defaultdict(dict)
+    licences: dict[str, dict[SeenLicence, None]] = defaultdict(dict)
     for entry in assigned or ():
-        names[str(entry.entityId)][str(entry.assignedLicense.name)] = None
-    return {moid: tuple(found) for moid, found in names.items()}
+        name = str(entry.assignedLicense.name)
+        licences[str(entry.entityId)][SeenLicence(name=name, ends=_end_of(entry))] = None
+    return {moid: tuple(found) for moid, found in licences.items()}
+
+
+def _end_of(entry: Any) -> datetime | None:
+    """Return when a license ends: its own date, or that of the evaluation.
+
+    Belief: licenses-name-their-end.
+    """
+    periods = [one.value for one in entry.properties or () if one.key.casefold() == "evaluation"]
+    for about in (entry.assignedLicense, *periods):
+        for one in getattr(about, "properties", None) or ():
+            if one.key.casefold() == "expirationdate" and isinstance(one.value, datetime):
+                return one.value
+    return None

@@ -19,7 +19,7 @@ from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import DepotLook, EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.managed_object import unescaped
-from vgpu_cfg.model.observed.own_items import CustomizationSeen
+from vgpu_cfg.model.observed.own_items import CustomizationSeen, SeenLicence
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.planning.findings.options import matches_any
@@ -363,8 +363,8 @@ class VCenterReader:
 
         return read_gpu_use(self._session, hosts, days, self._counters)
 
-    def read_licences(self) -> Mapping[str, tuple[str, ...]] | None:
-        """Return the names of vCenter's licenses by host, None if unknown."""
+    def read_licences(self) -> Mapping[str, tuple[SeenLicence, ...]] | None:
+        """Return vCenter's licenses by host, None if unknown."""
         return read_licences(self._session)
 
     def read_locks(self) -> Locks | None:

@@ -199,6 +199,14 @@ FALSE: dict[str, Callable[[Inventory], Inventory]] = {
         seen.model_copy(update={"vcenter": seen.vcenter.model_copy(update={"key_providers": ()})}),
         tpm_key=11000,
     ),
+    "licenses-name-their-end": lambda seen: seen.model_copy(
+        update={
+            "licences": {
+                moid: tuple(one.model_copy(update={"ends": None}) for one in found)
+                for moid, found in (seen.licences or {}).items()
+            }
+        }
+    ),
 }
 """An estate that contradicts each belief."""
 
