@@ -33,8 +33,8 @@ from vgpu_cfg.vsphere.wire.session import Session
 
 PAGE_SIZE = 1000
 """So many a page may have (vSphere API reference, ReadPreviousEvents)."""
-MOST_PAGES = 20
-"""So many pages are read of a collector at most: 20,000 entries."""
+MOST_ENTRIES, MOST_PAGES = 20_000, 200
+"""About so many entries are read of a collector at most, even if pages are as short as 100."""
 
 KINDS = ("vim.event.GeneralUserEvent", "GeneralUserEvent")
 """The one type that is asked for, as vSphere's lists of events name it and as govc does."""
@@ -62,10 +62,12 @@ def held(collector: Any) -> Iterator[Any]:
 
 def pages(read: Callable[[int], Any]) -> Iterator[Any]:
     """Yield the pages that a method of a collector gives, the last one empty where all of it was read."""
+    left = MOST_ENTRIES
     for _ in range(MOST_PAGES):
         page = read(PAGE_SIZE) or ()
         yield page
-        if not page:
+        left -= len(page)
+        if not page or left <= 0:
             return
 
 

@@ -32,7 +32,7 @@ from vgpu_cfg.model.observed.own_items import (
 from vgpu_cfg.model.observed.past import Past, PastEvent, PastScope
 from vgpu_cfg.model.runs import RunEntry, entry_of_lock
 from vgpu_cfg.planning.drift import EVENT_KINDS, MAKINGS, REMOVED
-from vgpu_cfg.vsphere.history.collectors import MOST_PAGES, PAGE_SIZE, RunEntryReader, beginner, held, pages
+from vgpu_cfg.vsphere.history.collectors import MOST_ENTRIES, RunEntryReader, beginner, held, pages
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from, renewing
 from vgpu_cfg.vsphere.wire.faults import is_session_over, to_error, translated
 from vgpu_cfg.vsphere.wire.session import Session
@@ -40,7 +40,7 @@ from vgpu_cfg.vsphere.wire.session import Session
 NOT_KEPT = "this vCenter does not provide events"
 NOT_RECORDED = "recordings contain no events"
 NOT_ALLOWED = "the account has no read access to events"
-TOO_MANY = f"there are more than {PAGE_SIZE * MOST_PAGES} events, which is the maximum"
+TOO_MANY = f"there are more than {MOST_ENTRIES} events, which is the maximum"
 
 _VM = "vim.VirtualMachine"
 _CREATED = "config.createDate"

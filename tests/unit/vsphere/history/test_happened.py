@@ -10,6 +10,7 @@ from pyVmomi import vim, vmodl
 from tests.unit.lab.rig import Rig
 from tests.unit.vsphere.scripted import NOON, content, item, reading, session_on, typed
 from vgpu_cfg.model.observed.past import Past, PastScope
+from vgpu_cfg.vsphere.history.collectors import MOST_ENTRIES, pages
 from vgpu_cfg.vsphere.history.events import NOT_ALLOWED, NOT_KEPT, TOO_MANY, read_past
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -129,3 +130,9 @@ def test_many_vms_take_no_more_round_trips_than_two() -> None:
         one = read_past(session, PastScope(vm_moids=(moids[0],)))
     assert trips[0] == trips[1] <= 16
     assert {event.moid for event in one.events} == {moids[0]}
+
+
+@pytest.mark.parametrize("size", [100, 1000])
+def test_short_pages_hide_no_event(size: int) -> None:
+    taken = iter([range(size)] * (MOST_ENTRIES // size) * 2)
+    assert sum(len(page) for page in pages(lambda _most: next(taken))) == MOST_ENTRIES
