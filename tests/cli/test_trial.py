@@ -6,9 +6,11 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyVmomi import vim
 
 from tests.cli.command_line import ROOT, CommandLine, Ran
 from tests.cli.conftest import Serve
@@ -18,10 +20,12 @@ from tests.cli.test_https import pinned
 from tests.extent import each
 from tests.lies.acts import UNFOUND
 from vgpu_cfg.documents import read_document
-from vgpu_cfg.lab.estates.lies import LIES
+from vgpu_cfg.lab.estates.lies import LIES, SHORT_PAGE
 from vgpu_cfg.lab.simulation.clock import VirtualClock
-from vgpu_cfg.lab.state.inventory import Alarm, Host, LabState, VirtualMachine
+from vgpu_cfg.lab.simulation.past_events import record
+from vgpu_cfg.lab.state.inventory import Alarm, Cluster, Host, LabState, VirtualMachine
 from vgpu_cfg.lab.state.roles import Permission, Role
+from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.planning.doctor.trials import CUSTOMIZED, EXPERIMENTS, GPU_MOVE
 from vgpu_cfg.vsphere.writing.throw_away import VCenterThrowAway
 
@@ -32,8 +36,9 @@ VMS = (*TRIAL, "--steps", "vm", "--in", "training", "--network", "vm-network")
 FLEET = ("trial", "--server=lab:mixed-fleet", "--yes", "--steps=vm", "--in=training", "--datastore=vsan")
 GPUS = (*TRIAL, "--steps=gpu", "--in=training", "--profile=grid_a100-8c")
 GLOBAL = (*TRIAL, "--steps", "global")
-MADE = {"objects": TRIAL, "global": GLOBAL, "vm": VMS, "gpu": GPUS}
-HOLD = {"objects": 11, "global": 1, "vm": 23, "gpu": 11}
+READING = (*TRIAL, "--steps", "reading")
+MADE = {"objects": TRIAL, "global": GLOBAL, "vm": VMS, "gpu": GPUS, "reading": READING}
+HOLD = {"objects": 11, "global": 1, "vm": 23, "gpu": 11, "reading": 3}
 WITH_TEMPLATE = 22
 TRIED = frozenset(belief for one in EXPERIMENTS for belief in one.beliefs)
 IN_SHORT = {
@@ -287,10 +292,49 @@ def test_a_rejected_call_ends_its_experiment_alone(vgpu_cfg: CommandLine) -> Non
     assert not alarms(vgpu_cfg.lab(ESTATE).state)
 
 
+def _log_events(lab: Lab) -> None:
+    with lab.transaction():
+        for _ in range(SHORT_PAGE + 1):
+            record(lab, lab.state.objects[lab.state.root], "GeneralUserEvent", message="of others")
+
+
+def _reconfigure_cluster(lab: Lab) -> None:
+    words: Any = vim.event.ChangesInfoEventArgument(modified="dasVmConfig", added="", deleted="")
+    with lab.transaction():
+        record(lab, lab.state.all(Cluster)[0], "ClusterReconfiguredEvent", configChanges=words)
+
+
+def _give_a_policy(lab: Lab) -> None:
+    with lab.transaction():
+        vm = next(vm for vm in lab.state.all(VirtualMachine) if vm.name == "other-1")
+        vm.disk_policies[2000] = lab.state.storage_policies[0].id
+        lab.state.touch(vm)
+
+
+IMAGED, FLAT, LIARS = (
+    f"{ROOT}/{one}.yaml"
+    for one in ("vgpu_cfg/lab/estates/image-4xa100", "vgpu_cfg/lab/estates/two-a100", "tests/lies/estate")
+)
+READ: dict[str, tuple[str, Callable[[Lab], object]]] = {
+    "event-pages-of-1000": (LIARS, _log_events),
+    "cluster-event-names-the-override": (LIARS, _reconfigure_cluster),
+    "gpu-counter-device-base": (FLAT, str),
+    "max-query-metrics": (FLAT, str),
+    "policy-key-of-a-disk": (LIARS, _give_a_policy),
+    "policy-answer-omits-objects": (LIARS, str),
+    "rest-below-rest": (LIARS, str),
+    "driver-component-names": (IMAGED, str),
+    "base-image-ends-in-build": (IMAGED, str),
+}
+"""Lies that the step `reading` finds, each with an estate and what happens there before."""
+UNCERTAIN = {"event-pages-of-1000", "max-query-metrics"}
+"""Of these the honest lab has too few events or GPUs to say that they hold."""
+
+
 @pytest.mark.parametrize(
     "lie",
     each(
-        ((one,) for one in LIES if one in TRIED - UNFOUND),
+        ((one,) for one in LIES if one in TRIED - UNFOUND - READ.keys()),
         "a trial for each lie of the lab",
         IN_SHORT.__contains__,
         one_of=7,
@@ -304,6 +348,20 @@ def test_a_lie_is_found_and_nothing_is_left(vgpu_cfg: CommandLine, lie: str) -> 
     assert verdicts(document)[lie] == "does not hold"
     assert document["left"] == []
     assert settings_of(vgpu_cfg.lab("liar.yaml").state) == before
+
+
+@pytest.mark.parametrize("lie", READ)
+def test_a_lie_is_found_by_reading_and_nothing_is_written(vgpu_cfg: CommandLine, lie: str) -> None:
+    estate, happens = READ[lie]
+    text = Path(estate).read_text(encoding="utf-8")
+    honest = "not tried" if lie in UNCERTAIN else "holds"
+    for name, lies, verdict in (("liar.yaml", lie, "does not hold"), ("honest.yaml", "", honest)):
+        vgpu_cfg.write(name, f"{text}lies: [{lies}]\n")
+        happens(vgpu_cfg.lab(name))
+        before = settings_of(vgpu_cfg.lab(name).state)
+        ran = vgpu_cfg.done(*READING, f"--server=lab:{name}", "--output=json")
+        assert verdicts(as_json(ran))[lie] == verdict
+        assert settings_of(vgpu_cfg.lab(name).state) == before
 
 
 def test_a_filter_that_finds_nothing_returns_no_other_events(vgpu_cfg: CommandLine) -> None:
@@ -324,7 +382,7 @@ def _liar(lie: str) -> tuple[str, list[str]]:
     if lie in {*GPU_MOVE.beliefs, "drs-keeps-numa-affinity"}:
         text = (ROOT / "tests/cli" / MOVES).read_text(encoding="utf-8")
         return text, ["--steps=gpu", "--profile=grid_a100-8c", "--move-to=esx-02.lab"]
-    words = ["--steps=objects,global,vm,gpu", "--datastore=vsan", "--profile=grid_a100d-8c"]
+    words = ["--steps=objects,global,vm,gpu,reading", "--datastore=vsan", "--profile=grid_a100d-8c"]
     if lie == "clone-keeps-hardware-version":
         words.append("--template=ubuntu-22.04-efi")
     return (ROOT / "vgpu_cfg/lab/estates/mixed-fleet.yaml").read_text(encoding="utf-8"), words

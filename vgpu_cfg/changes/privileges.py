@@ -442,6 +442,12 @@ TRIAL_ATTRIBUTE = Need(
     (*DEFINE_ATTRIBUTES.privileges, *SET_ATTRIBUTES.privileges),
     Place.ROOT,
 )
+TRIAL_POLICIES = Need(
+    "The storage policies of VMs and disks are read",
+    READ_STORAGE_POLICIES.privileges,
+    Place.ROOT,
+    without="storage policies are not tested",
+)
 TRIAL_EVENTS = Need("Two vCenter events are written", LOG_FOR_DEAD.privileges, Place.ROOT)
 
 DELETE = Need(

@@ -10,8 +10,8 @@ from typing import Self
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.errors import HostShellError, NotPermitted, TaskFailed, Unreachable, VCenterError, VgpuCfgError
-from vgpu_cfg.knowledge.beliefs import load_beliefs
-from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.knowledge.beliefs import Trial, load_beliefs
+from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.planning.doctor.trials import (
@@ -24,7 +24,7 @@ from vgpu_cfg.planning.doctor.trials import (
     TrialMark,
     instance_uuid,
 )
-from vgpu_cfg.planning.doctor.tried import Tried
+from vgpu_cfg.planning.doctor.tried import TRIALS, Tried
 from vgpu_cfg.ports import (
     ChangeWriter,
     HostShell,
@@ -101,6 +101,8 @@ class Bench:
     has_drs: bool = False
     """Whether DRS is enabled in the cluster of these VMs."""
     move_to: Destination | None = None
+    observed: Inventory | None = None
+    """The estate, if a step reads it."""
     shells: tuple[tuple[Host, Callable[[], HostShell]], ...] = ()
     """The hosts whose shells are read, each with its login."""
 
@@ -159,6 +161,7 @@ def all_tried(found: Iterable[Tried], steps: Iterable[Step]) -> tuple[Tried, ...
         one.id: Tried(one.id, Verdict.OPEN, "")
         for one in load_beliefs().values()
         if one.trial in {step.trial for step in steps}
+        and not (one.trial is Trial.READING and one.id in TRIALS)
     }
     order = (Verdict.OPEN, Verdict.HOLDS, Verdict.FAILS)
     for tried in found:

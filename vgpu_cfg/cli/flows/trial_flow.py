@@ -109,6 +109,8 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
             _plan_for(bench, place, connection)
         if how.plan is not None:
             _log_in_by(how.plan, bench, connection)
+        if Step.READING in steps:
+            bench.observed = read_to_examine(connection, with_images=True)
         refuse_missing(experiments, bench)
         outline = Outline(connection.server, mark, steps, experiments, how.minutes, bench.most_mib)
         if not how.is_json or not (how.yes or how.dry_run):
@@ -145,11 +147,12 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
 
 def _try_all(bench: Bench, tried: list[Tried], experiments: Sequence[Experiment]) -> BaseException | None:
     """Run experiments, and fill in their verdicts; return the cause of an early end."""
-    from vgpu_cfg.contact import gpus, objects, shells, vms
+    from vgpu_cfg.contact import gpus, objects, readings, shells, vms
     from vgpu_cfg.contact.bench import run_all
 
+    courses = objects.COURSES | vms.COURSES | gpus.COURSES | shells.COURSES | readings.COURSES
     try:
-        for one in run_all(experiments, objects.COURSES | vms.COURSES | gpus.COURSES | shells.COURSES, bench):
+        for one in run_all(experiments, courses, bench):
             tried.append(one)
             show.say(f"{one.verdict.value}: {one.belief}")
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the objects must go

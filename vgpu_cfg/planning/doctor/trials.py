@@ -97,6 +97,8 @@ class Step(StrEnum):
     """VMs with a vGPU."""
     SHELL = "shell"
     """Nothing: it reads."""
+    READING = "reading"
+    """Nothing: it reads what `doctor` leaves out, since that takes more requests."""
 
     @property
     def trial(self) -> str:
@@ -258,10 +260,47 @@ SHELLS = Experiment(
     ("nvidia-smi-topo-on-esxi", "nvidia-smi-mig-on-esxi", "numa-info-counts-like-nvidia-smi",
      "mlxconfig-takes-pci-addresses"),
 )  # fmt: skip
+PAST = Experiment(
+    Step.READING,
+    "Reads the newest events; changes nothing.",
+    {},
+    (),
+    ("event-pages-of-1000", "clone-event-is-of-the-new-vm", "reconfigured-event-has-old-values",
+     "cluster-event-names-the-override"),
+)  # fmt: skip
+COUNTERS = Experiment(
+    Step.READING,
+    "Reads the GPUs' performance counters; changes nothing.",
+    {},
+    (),
+    ("gpu-counter-device-base", "mig-gpus-have-counters", "max-query-metrics"),
+)
+IMAGES = Experiment(
+    Step.READING,
+    "Reads the clusters' images; changes nothing.",
+    {},
+    (),
+    ("driver-component-names", "base-image-ends-in-build"),
+)
+POLICIES = Experiment(
+    Step.READING,
+    "Reads the storage policies of VMs and disks; changes nothing.",
+    {},
+    (table.TRIAL_POLICIES,),
+    ("policy-key-of-a-disk", "policy-answer-omits-objects"),
+)
+REST = Experiment(
+    Step.READING,
+    "Reads the tags of a VM; changes nothing.",
+    {},
+    (),
+    ("rest-below-rest",),
+)
 EXPERIMENTS = (
     *(ALARM, ALARMS_AT_ONCE, EVENTS, ATTRIBUTE),
     *(NEW_VM, CLONED_VM, TAGS, COPY, TWIN, EDIT, POWER, CUSTOMIZED),
     *(GPU_ON, GPU_MOVE, GPU_OFF, SHELLS),
+    *(PAST, COUNTERS, IMAGES, POLICIES, REST),
 )
 
 

@@ -17,7 +17,7 @@ from vgpu_cfg import __version__
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.knowledge.beliefs import Trial
-from vgpu_cfg.model.observed.inventory import Connection, Gpu, Host, Inventory
+from vgpu_cfg.model.observed.inventory import VGPU_PART, Connection, Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm, VmDetail
 from vgpu_cfg.model.verdicts import HostKind, TriedVCenter, Verdict, VerdictFile, VerdictRow
 from vgpu_cfg.model.vgpu import VgpuMode
@@ -246,6 +246,51 @@ def _evaluations(patient: Patient) -> Evidence:
                 yield host.name, one.ends is not None
 
 
+def _bare_hosts(patient: Patient) -> Evidence:
+    """Yield whether hosts without a driver report their profiles, even an empty list, if others do."""
+    if any(host.profiles for host in patient.gpu_hosts):
+        for host in patient.gpu_hosts:
+            software = patient.facts(host).software
+            if host.connection is Connection.CONNECTED and software and not driver_version(host, software):
+                yield host.name, host.profiles is not None
+
+
+def _stun_times(patient: Patient) -> Evidence:
+    """Yield whether a vMotion's stun time is about that of moving the framebuffer, in these units."""
+    for host in patient.gpu_hosts:
+        for profile in host.profiles or ():
+            for need in patient.reader.needs(profile.name).values():
+                for mbit, ms in profile.stun_ms.items():
+                    whole = need.framebuffer_mib * 8.4e3 / mbit
+                    yield f"{profile.name} at {mbit}", whole / _ROUGHLY <= ms <= whole * _ROUGHLY + _LEAST_MS
+
+
+_ROUGHLY, _LEAST_MS = 30, 5000
+"""So many times as long, or as short, is still of the unit; a short stun has a constant part."""
+
+
+def _group_nics(patient: Patient) -> Evidence:
+    for host in patient.gpu_hosts:
+        for group in host.device_groups:
+            for part in group.parts:
+                if part.kind not in (VGPU_PART, "dvx"):
+                    yield f"{host.name} {group.name}", part.kind == "pciPassthru" and bool(part.allowed)
+
+
+def _agents(patient: Patient) -> Evidence:
+    """Yield the VMs whose manager has the name of the ESX Agent Manager, in full or in part."""
+    for vm in patient.observed.vms:
+        if vm.manager is not None and (vm.manager.is_agent or vm.manager.product.endswith(".eam")):
+            yield vm.name, vm.manager.is_agent
+
+
+def _empty_options(patient: Patient) -> Evidence:
+    for cluster in patient.observed.clusters:
+        found = patient.observed.facts.clusters.get(cluster.moid)
+        options = found.drs_options if found is not None else {}
+        yield from ((f"{cluster.name} {key}", False) for key, value in options.items() if not value)
+
+
 TRIALS: Mapping[str, Callable[[Patient], Evidence]] = {
     "vgpu-needs-efi-memory-mmio": _efi_and_memory,
     "mmio-of-one-gpu": _mmio_of_one,
@@ -270,6 +315,11 @@ TRIALS: Mapping[str, Callable[[Patient], Evidence]] = {
     "alarm-description-400": _whole_texts,
     "native-key-provider-is-listed": _key_providers,
     "licenses-name-their-end": _evaluations,
+    "no-driver-no-fault": _bare_hosts,
+    "vmotion-cost-units": _stun_times,
+    "group-nic-component-type": _group_nics,
+    "eam-marks-agents": _agents,
+    "empty-option-removes-it": _empty_options,
 }
 """How each belief is tried, by its id."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pyVmomi import vim
+from pyVmomi import pbm, vim
 
-from vgpu_cfg.vsphere.history.collectors import held, pages, read_origins
+from vgpu_cfg.vsphere.history.collectors import PAGE_SIZE, held, pages, read_origins
 from vgpu_cfg.vsphere.reading.locks import ALARM_INFO, alarm_starts
 from vgpu_cfg.vsphere.reading.tags import fields_for, read_categories
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_all, collect_from, renewing
@@ -18,6 +18,7 @@ from vgpu_cfg.vsphere.wire.lost_tasks import running_tasks, user_of
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.alarms import alarm_manager, disabled_alarm
 
+_SOME = 100
 _VM_NAMES = (Paths("vim.VirtualMachine", ("name",)),)
 
 
@@ -37,6 +38,16 @@ class SeenEvent:
 
     kind: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPolicy:
+    """A VM or disk by its key: whether a policy lists it, an answer names it, and that with a policy."""
+
+    key: str
+    is_listed: bool
+    is_answered: bool
+    has_policy: bool
 
 
 class VCenterThrowAway:
@@ -151,6 +162,45 @@ class VCenterThrowAway:
         with translated("reading vCenter's events", self._session.address):
             return renewing(self._session, attempt)
 
+    def newest(self) -> tuple[int, bool, tuple[tuple[str, str, bool], ...]]:
+        """Read two pages of the newest events: the length of the first, whether the second has any.
+
+        Then a belief, an event, and whether that is as believed, for all that a belief is about.
+        """
+        manager = self._session.service_content.eventManager
+        if manager is None:
+            raise not_offered("this server does not provide events", self._session.address)
+        with (
+            translated("reading vCenter's events", self._session.address),
+            held(manager.CreateCollectorForEvents(vim.event.EventFilterSpec())) as collector,
+        ):
+            collector.ResetCollector()
+            first, second = (list(collector.ReadPreviousEvents(PAGE_SIZE) or ()) for _ in range(2))
+        return len(first), bool(second), tuple(_as_believed(first + second))
+
+    def policies(self) -> tuple[SeenPolicy, ...]:
+        """Ask for the policies of some VMs, and of disks that policies themselves list."""
+        with translated("reading the storage policies", self._session.address):
+            instance: Any = pbm.ServiceInstance("ServiceInstance", self._session.storage)
+            manager = instance.RetrieveContent().profileManager
+            ids = manager.QueryProfile(pbm.profile.ResourceType(resourceType="STORAGE"), "REQUIREMENT") or ()
+            disks = [
+                disk for one in ids for disk in manager.QueryAssociatedEntity(one, "virtualDiskId") or ()
+            ]
+            vms = [
+                pbm.ServerObjectRef(objectType="virtualMachine", key=moid) for moid in self.vms("")[:_SOME]
+            ]
+            asked = [*disks[:_SOME], *vms]
+            told = {
+                one.object.key: bool(one.profileId)
+                for one in (manager.QueryAssociatedProfiles(asked) if asked else None) or ()
+                if one.fault is None
+            }
+        listed = {one.key for one in disks}
+        return tuple(
+            SeenPolicy(one.key, one.key in listed, one.key in told, told.get(one.key, False)) for one in asked
+        )
+
     @property
     def round_trips(self) -> int:
         """How many exchanges the session has made."""
@@ -195,3 +245,20 @@ class VCenterThrowAway:
         """Return the moids of the VMs whose names begin so; one round trip."""
         items = collect_all(self._session, _VM_NAMES)
         return tuple(item.moid for item in items if str(item.get("name") or "").startswith(start))
+
+
+def _as_believed(events: Iterable[Any]) -> Iterator[tuple[str, str, bool]]:
+    for event in events:
+        name = f"event {event.key}"
+        match event:
+            case vim.event.VmClonedEvent() if event.vm is not None:
+                is_new = event.vm.vm._moId != event.sourceVm.vm._moId
+                yield "clone-event-is-of-the-new-vm", name, is_new
+            case vim.event.VmReconfiguredEvent() if event.configChanges is not None:
+                words = event.configChanges.modified or ""
+                if words:
+                    yield "reconfigured-event-has-old-values", name, "->" in words
+            case vim.event.ClusterReconfiguredEvent():
+                yield "cluster-event-names-the-override", name, event.configChanges is not None
+            case _:
+                pass

@@ -13,8 +13,9 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.flows.doctor_flow import read_to_examine
 from vgpu_cfg.knowledge.beliefs import load_beliefs
 from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks
-from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
-from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm, VmDetail
+from vgpu_cfg.model.observed.host_facts import ClusterFacts, SoftwarePackage
+from vgpu_cfg.model.observed.inventory import Connection, DeviceGroupInfo, Gpu, GroupPart, Host, Inventory
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Manager, Vm, VmDetail
 from vgpu_cfg.model.verdicts import Verdict
 from vgpu_cfg.planning.doctor.patient import Patient
 from vgpu_cfg.planning.doctor.tried import TRIALS, try_beliefs
@@ -136,6 +137,17 @@ def with_locks(observed: Inventory, *holders: LockHolder | None) -> Inventory:
     return observed.model_copy(update={"locks": Locks(now=observed.read_at, held=held)})
 
 
+def unanswered(observed: Inventory) -> Inventory:
+    """Return the estate with a host without a driver that does not answer with its profiles."""
+    bare = next(host for host in observed.hosts if host.gpus and host.connection is Connection.CONNECTED)
+    bare = bare.model_copy(update={"profiles": None})
+    software = (SoftwarePackage(name="esx-base", version="8.0"),)
+    facts = observed.facts.hosts[bare.moid].model_copy(update={"software": software})
+    known = observed.facts.model_copy(update={"hosts": {**observed.facts.hosts, bare.moid: facts}})
+    hosts = tuple(bare if host.moid == bare.moid else host for host in observed.hosts)
+    return observed.model_copy(update={"hosts": hosts, "facts": known})
+
+
 FALSE: dict[str, Callable[[Inventory], Inventory]] = {
     "vgpu-needs-efi-memory-mmio": lambda seen: with_vm(seen, firmware="bios"),
     "mmio-of-one-gpu": lambda seen: with_vm(
@@ -198,6 +210,39 @@ FALSE: dict[str, Callable[[Inventory], Inventory]] = {
     "native-key-provider-is-listed": lambda seen: with_vm(
         seen.model_copy(update={"vcenter": seen.vcenter.model_copy(update={"key_providers": ()})}),
         tpm_key=11000,
+    ),
+    "no-driver-no-fault": unanswered,
+    "vmotion-cost-units": lambda seen: with_hosts(
+        seen,
+        lambda host: host.model_copy(
+            update={
+                "profiles": tuple(
+                    one.model_copy(update={"stun_ms": {mbit: 1000 * ms for mbit, ms in one.stun_ms.items()}})
+                    for one in host.profiles or ()
+                )
+            }
+        ),
+    ),
+    "group-nic-component-type": lambda seen: with_hosts(
+        seen,
+        lambda host: host.model_copy(
+            update={"device_groups": (DeviceGroupInfo(name="g", parts=(GroupPart(kind="nic"),)),)}
+        ),
+    ),
+    "eam-marks-agents": lambda seen: seen.model_copy(
+        update={
+            "vms": tuple(
+                vm.model_copy(update={"manager": Manager(product="the extension com.vmware.eam")})
+                for vm in seen.vms
+            )
+        }
+    ),
+    "empty-option-removes-it": lambda seen: seen.model_copy(
+        update={
+            "facts": seen.facts.model_copy(
+                update={"clusters": {one.moid: ClusterFacts(drs_options={"x": ""}) for one in seen.clusters}}
+            )
+        }
     ),
     "licenses-name-their-end": lambda seen: seen.model_copy(
         update={

@@ -116,6 +116,11 @@ def components_of(image: ClusterImage, desired: DesiredSetting) -> Mapping[str, 
     return dict(one for one in (found, _component(image, _DAEMONS, release)) if one is not None)
 
 
+def is_driver_component(name: str) -> bool:
+    """Whether an image's component is a host driver, by its name."""
+    return name.casefold().startswith(tuple(prefix for prefix, _ in _DRIVERS))
+
+
 def _component(image: ClusterImage, prefixes: Sequence[str], version: str) -> tuple[str, str] | None:
     fitting = (
         (name, one, held)
