@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -273,3 +274,31 @@ def test_a_contradiction_is_seen(belief: str) -> None:
 def test_nothing_is_said_of_an_empty_estate() -> None:
     empty = estate().model_copy(update={"hosts": (), "vms": (), "clusters": ()})
     assert set(verdicts(empty).values()) == {Verdict.OPEN}
+
+
+LIAR = """
+about: An agent, a host without a driver, and a device group with a NIC.
+clusters:
+- name: gpu
+  hosts:
+  - &host
+    name: esx-1.lab
+    gpus: [{board: A100}]
+    nics: [{vmnic: vmnic0}]
+    device_groups: [{name: pair, profile: grid_a100-40c, nic: ConnectX-6 Dx}]
+  - {<<: *host, name: esx-2.lab, driver: none, device_groups: []}
+networks: [{name: prod}]
+datastores: [{name: vsan}]
+vms: [{name: agent, host: esx-1.lab, managed_by: {extension: com.vmware.vim.eam, type: agent}}]
+"""
+LIES = ("group-nic-component-type", "eam-marks-agents", "no-driver-no-fault")
+
+
+@pytest.mark.parametrize(("lies", "verdict"), [((), Verdict.HOLDS), (LIES, Verdict.FAILS)])
+def test_lies_are_found_where_their_objects_are(
+    tmp_path: Path, lies: tuple[str, ...], verdict: Verdict
+) -> None:
+    estate = tmp_path / "estate.yaml"
+    estate.write_text(f"{LIAR}lies: [{', '.join(lies)}]\n", encoding="utf-8")
+    found = verdicts(read_to_examine(resolve_connection(ConnectionFlags(server=f"lab:{estate}"))))
+    assert {found[one] for one in LIES} == {verdict}
