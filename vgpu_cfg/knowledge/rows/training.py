@@ -106,7 +106,12 @@ TRAINING_ROWS = (
     ),
     FaultRow(
         "nccl-reg-mr",
-        (r"call to ibv_(exp_)?reg_mr\w* failed", r"ibv_reg_(dmabuf_)?mr\w*[^\n]*(fail|cannot allocate)"),
+        (
+            r"call to ibv_(exp_)?reg_mr\w* failed",
+            r"ibv_reg_mr\w*[^\n]*(fail|cannot allocate)",
+            r"ibv_reg_dmabuf_mr[^\n]*cannot allocate",
+            r"couldn't allocate MR with error=14\b",
+        ),
         sample="NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory",
         symptom="memory cannot be registered for RDMA",
         cause="the locked memory limit is too low, or, for GPU memory, nvidia-peermem is not loaded",
@@ -147,7 +152,7 @@ TRAINING_ROWS = (
             r"connection closed by remote peer",
             r"socket (recv|send) failed while polling",
             r"call to (recv|send)\w* (from|to) [^\n]*failed : (connection reset|broken pipe)",
-            r"ncclRemoteError|async NCCL error: remote process exited",
+            r"ncclRemoteError|NCCL error: remote process exited",
         ),
         sample="NCCL WARN socketProgress: Connection closed by remote peer 10.10.1.3<36138>",
         symptom="the connection to another worker was closed",
