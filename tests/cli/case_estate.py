@@ -8,6 +8,7 @@ from typing import Any
 from vgpu_cfg.catalog import Board, load_catalog
 from vgpu_cfg.lab.estates.stock import BY_VERSION, RELEASES
 from vgpu_cfg.lab.state.cluster import Cluster, Group, Rule
+from vgpu_cfg.lab.state.devices import copy_with, disks_of
 from vgpu_cfg.lab.state.inventory import Host as LabHost
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.lab.state.tags import set_attribute
@@ -64,16 +65,39 @@ def _host(host: Host, observed: Inventory) -> Row:
         "connection": host.connection.value,
         "maintenance": host.is_in_maintenance_mode,
         "assignment_policy": str(host.assignment_policy or "performance"),
-        **({} if host.profiles or not host.gpus else {"driver": "none"}),
+        **_driver(host, observed),
         "gpus": [_gpu(gpu, board, host) for gpu, board in zip(host.gpus, boards, strict=True)],
         "nics": [
             {"pci_id": nic.pci_id, "vmnic": nic.device, "numa": nic.numa_node or 0}
             for nic in host.nics
             if nic.device
+        ]
+        + [
+            {
+                "pci_id": one.pci_id,
+                "numa": one.numa_node or 0,
+                "label": one.hardware_label or "",
+                "passthrough": True,
+            }
+            for one in host.pci_devices
+            if one.is_nic and one.passthrough_active
         ],
         "datastores": [one.name for one in observed.datastores if one.moid in host.datastore_moids],
         "networks": [one.name for one in observed.networks if one.moid in host.network_moids],
     }
+
+
+def host_driver(host: Host, observed: Inventory) -> str:
+    """Return the version of a host's driver, "" if the case does not say it."""
+    facts = observed.facts.hosts.get(host.moid)
+    packages = facts.software if facts is not None else ()
+    return next((one.version.partition("-")[0] for one in packages if one.name.startswith("NVD")), "")
+
+
+def _driver(host: Host, observed: Inventory) -> Row:
+    if host.gpus and not host.profiles:
+        return {"driver": "none"}
+    return {"driver": {"version": version}} if (version := host_driver(host, observed)) else {}
 
 
 def _board(gpu: Gpu) -> Board:
@@ -171,6 +195,12 @@ def _whole(vm: Vm) -> Iterator[Row]:
         yield {"pci_id": device.pci_id} if device.pci_id else {"label": device.label}
 
 
+def _name_disks(made: VirtualMachine, vm: Vm) -> None:
+    """Give a lab VM's disks the UUIDs of the case, by which plans know their own."""
+    for disk, seen in zip(disks_of(made.devices), vm.detail.disks if vm.detail else (), strict=False):
+        made.devices[disk.key] = copy_with(disk, backing=copy_with(disk.backing, uuid=seen.uuid))
+
+
 def complete(lab: Lab, observed: Inventory) -> None:
     """Give a lab what estate files do not say: rules and groups of DRS, cordons, and the VMs' own UUIDs."""
     with lab.transaction():
@@ -180,6 +210,7 @@ def complete(lab: Lab, observed: Inventory) -> None:
         for vm in observed.vms:
             if vm.instance_uuid:
                 vms[vm.name].instance_uuid = vm.instance_uuid
+                _name_disks(vms[vm.name], vm)
                 lab.state.touch(vms[vm.name])
         for host in observed.hosts:
             for cordon in host.cordons:

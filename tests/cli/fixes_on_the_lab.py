@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from pyVmomi import vim
 
-from tests.cli.case_estate import NotInTheLab, complete, estate_of
+from tests.cli.case_estate import NotInTheLab, complete, estate_of, host_driver
 from tests.cli.command_line import CommandLine
-from tests.plans.planned import inventory_of
+from tests.plans.planned import QUOTAS, inventory_of
 from tests.plans.tables import case_of
 from vgpu_cfg.documents import dump
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab.state.cluster import Cluster
 from vgpu_cfg.lab.state.inventory import Host, Task, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.shells.keys import Ed25519Pair, PlanKeyRing
 
 ESTATE = "case.yaml"
+GUEST_DRIVER = "580.95.05"
 _FLAGS = {"allow_power_cycle": "--allow-power-cycle", "allow_move": "--allow-move"}
 _FAILED, _BY_HAND = 6, 7
 """The exit codes of a run of which a VM failed, as where a check was relaxed, and that waits for a hand."""
@@ -74,23 +79,59 @@ def _judged(desk: Desk, fix: dict[str, Any]) -> Judged:
     return found
 
 
+@cache
+def _login_key() -> Ed25519Pair:
+    return PlanKeyRing(b"the key of an admin, as long as seeds are").login_key()
+
+
+def _secret(name: str, plan: str) -> str:
+    """Return a value that a plan can use a secret for."""
+    if f'"key": {{"secret": "{name}"}}' in plan:
+        return _login_key().private
+    return "AAAAA-BBBBB-CCCCC-DDDDD-EEEEE" if f'"licence": {{"secret": "{name}"}}' in plan else "s3cret"
+
+
+def _guest(plan: str, observed: Inventory) -> dict[str, Any]:
+    """Return a guest that has what a plan relies on and cannot see: a driver, files, and an account."""
+    versions = [host_driver(host, observed) for host in observed.hosts]
+    return {
+        "driver": next(filter(None, versions), GUEST_DRIVER),
+        "files": dict.fromkeys(re.findall(r'"(/[^"]+\.(?:deb|rpm|run))"', plan), "a package"),
+        "account": {"user": "ubuntu", "password": "s3cret", "keys": [_login_key().public]},
+    }
+
+
 class Desk:
     """A lab of the case's estate, the plan file beside it, and whoever does the acts."""
 
     def __init__(self, case: str, run: CommandLine) -> None:
         self.run, self.case, self.observed = run, case, inventory_of(case)
         row = case_of(case)
-        if {"quotas.yaml"} & {*row.files} or {*row.options} - {*_FLAGS, "only", "delete"}:
-            raise NotInTheLab("its shares, or secrets")
+        rows = (row.estate.get("vms") or {}).values()
+        if "former_keys" in row.options or any("staged" in (vm or {}) for vm in rows):
+            raise NotInTheLab("guests that were set up before")
         macs = {nic.mac for vm in self.observed.vms if vm.detail is not None for nic in vm.detail.nics}
         if any(mac and mac in str(row.plan) for mac in macs):
             raise NotInTheLab("the MAC addresses of its VMs")
         self.flags = [flag for key, flag in _FLAGS.items() if row.options.get(key)]
-        self.flags += [f"--{key}={one}" for key in ("only", "delete") for one in row.options.get(key, ())]
+        for key in ("only", "delete", "rotate"):
+            self.flags += [f"--{key}={one}" for one in row.options.get(key, ())]
+        if "allow_destroy" in row.options:
+            self.flags.append(f"--allow-destroy={row.options['allow_destroy']}")
+        if QUOTAS in row.files:
+            self.flags.append(f"--quotas={QUOTAS}")
         for name, text in row.files.items():
             run.write(name, text)
-        run.write("plan.yaml", dump({**json.loads(json.dumps(row.plan)), "vcenter": f"lab:./{ESTATE}"}))
-        run.write(ESTATE, json.dumps(estate_of(self.observed)))
+        text = json.dumps(row.plan)
+        plan = json.loads(text) | {"vcenter": f"lab:./{ESTATE}"}
+        self.environment = {f"CASE_{name}": _secret(name, text) for name in plan.get("secrets", ())}
+        if self.environment:
+            plan["secrets"] = {name: f"env:CASE_{name}" for name in plan["secrets"]}
+        run.write("plan.yaml", dump(plan))
+        estate = estate_of(self.observed)
+        for vm in (*estate["templates"], *estate["vms"]):
+            vm["guest"] = _guest(text, self.observed)
+        run.write(ESTATE, json.dumps(estate))
         for folder in (run.state_folder / "lab").glob("case*"):
             shutil.rmtree(folder)
         try:

@@ -367,6 +367,12 @@ def test_every_row_has_a_test() -> None:
     assert {name.removesuffix("s") for name in reported()} <= {name.removesuffix("s") for name in tests}
 
 
+def test_enough_is_rejected_and_each_rejection_has_a_source() -> None:
+    sources = [row.source for row in reported().values()]
+    assert len(sources) >= 15
+    assert [one for one in sources if not one.startswith(("https://", "VMware ESXi ", "vSphere "))] == []
+
+
 def test_the_page_has_the_rows() -> None:
     rows = (
         f"| `{name}` | {as_code(row.when)} | `{row.fault}` | {KNOWN[row.known]} | {_linked(row.source)} |"
