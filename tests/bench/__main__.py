@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.bench.changes import print_changes
-from tests.bench.exact_fit import print_exact_fits
 from tests.bench.far import print_far
 from tests.bench.guests import print_guests
 from tests.bench.hosts import print_hosts
+from tests.bench.makers import KINDS, MAKERS, print_exact_fits
 from tests.bench.placement import print_placement
 from tests.bench.preparing import print_preparing
 from tests.bench.reading import print_readings
@@ -134,10 +134,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--start-up", action="store_true", help="only what a command takes until it answers")
     parser.add_argument("--scale", action="store_true", help="only how reading, loading and planning grow")
     parser.add_argument("--far", action="store_true", help="only what commands wait for a vCenter far away")
-    parser.add_argument("--exact-fits", action="store_true", help="only placing VMs that fit exactly")
+    fits = "only placing VMs that fit exactly, of these makers"
+    parser.add_argument("--exact-fits", nargs="*", choices=[*KINDS, *MAKERS], help=fits)
     chosen = parser.parse_args(arguments)
-    if chosen.exact_fits:
-        print_exact_fits(EXACT_FITS)
+    if chosen.exact_fits is not None:
+        print_exact_fits(chosen.exact_fits or tuple(KINDS), EXACT_FITS)
         return 0
     if chosen.far:
         print_far()

@@ -6,10 +6,8 @@ the VMs few are left. The same seed makes the same instance.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from random import Random
 from typing import Any
 
@@ -21,8 +19,7 @@ from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed
-from vgpu_cfg.planning.placement.start_queues import Start, StartOrder, assess_starts, order_starts
-from vgpu_cfg.planning.placement.startable import PLACERS, place_startable
+from vgpu_cfg.planning.placement.start_queues import Start, StartOrder, order_starts
 
 GPUS_PER_HOST = 8
 _MOST_POSITIONS = 1_000
@@ -222,25 +219,3 @@ def uncertain_hosts(found: Placed) -> int:
         any(one.order is StartOrder.UNKNOWN for one in order_starts(found.initial[index], starts))
         for index, starts in by_host.items()
     )
-
-
-def print_exact_fits(sizes: Sequence[tuple[int, Sequence[int]]]) -> None:
-    """Print a table: share of memory, hosts, VMs, seed, VMs without a place, uncertain hosts, CPU seconds.
-
-    Without a place are those that got none and are not proven to have none.
-    """
-    titles = f"{'memory':>7}{'hosts':>7}{'VMs':>8}{'seed':>6}{'without':>10}{'uncertain':>11}{'seconds':>10}"
-    print(f"\n{'exactly fitting':24}{titles}")
-    for hosts, seeds in sizes:
-        for share, seed in product(MEMORY_SHARES, seeds):
-            made = make_instance(hosts, seed, share)
-            assess_starts.cache_clear()  # what making the instance found out is not known to a plan
-            begun = time.process_time()
-            found = place_startable(made.hosts, made.demands, PLACERS, {one.vm for one in made.demands})
-            seconds = time.process_time() - begun
-            verdicts = ", ".join(sorted({verdict for _, verdict in found.failed.values()})) or "placed"
-            print(
-                f"{verdicts:24}{share:>7.0%}{hosts:>7,}{len(made.demands):>8,}{seed:>6}"
-                f"{len(found.failed):>10,}{uncertain_hosts(found):>11,}{seconds:>10.2f}",
-                flush=True,
-            )

@@ -8,13 +8,15 @@ and 88 to 97 % of the memory that VMs may reserve. `check` judges a placement by
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from random import Random
 
-from tests.bench.exact_fit import GPUS_PER_HOST, Instance
+from tests.bench.exact_fit import GPUS_PER_HOST, MEMORY_SHARES, Instance, make_instance, uncertain_hosts
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
@@ -23,6 +25,8 @@ from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed
+from vgpu_cfg.planning.placement.start_queues import assess_starts
+from vgpu_cfg.planning.placement.startable import PLACERS, place_startable
 
 _GIB = 1024
 _BOARDS = {"A100D": {}, "L40S": {"mode": "mixed_size"}, "H100XM": {"sharing": "mig"}, "H100": {}}
@@ -100,6 +104,31 @@ def make_strangers(hosts: int, seed: int) -> Instance:
 
 
 MAKERS = {"apart": make_apart, "strangers": make_strangers}
+KINDS = {f"{share:.0%}": partial(make_instance, memory_share=share) for share in MEMORY_SHARES}
+"""Makers that `check` does not know."""
+
+
+def print_exact_fits(names: Sequence[str], sizes: Sequence[tuple[int, Sequence[int]]]) -> None:
+    """Print a table by maker: hosts, VMs, seed, VMs without a place, uncertain hosts, faults, CPU seconds.
+
+    Without a place are those that got none and are not proven to have none.
+    """
+    titles = f"{'hosts':>7}{'VMs':>8}{'seed':>6}{'without':>10}{'uncertain':>11}{'wrong':>7}{'seconds':>10}"
+    print(f"\n{'exactly fitting':24}{'maker':>11}{titles}")
+    for name, (hosts, seeds) in product(names, sizes):
+        for seed in seeds:
+            made = (KINDS | MAKERS)[name](hosts, seed)
+            assess_starts.cache_clear()  # what making the instance found out is not known to a plan
+            begun = time.process_time()
+            found = place_startable(made.hosts, made.demands, PLACERS, {one.vm for one in made.demands})
+            seconds = time.process_time() - begun
+            verdicts = ", ".join(sorted({verdict for _, verdict in found.failed.values()})) or "placed"
+            wrong = str(len(check(made, found))) if name in MAKERS else "-"
+            print(
+                f"{verdicts:24}{name:>11}{hosts:>7,}{len(made.demands):>8,}{seed:>6}"
+                f"{len(found.failed):>10,}{uncertain_hosts(found):>11,}{wrong:>7}{seconds:>10.2f}",
+                flush=True,
+            )
 
 
 def _fill(number: int, board: str, held: Sequence[tuple[str, ...]], random: Random) -> Iterator[_Vm]:

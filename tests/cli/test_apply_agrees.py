@@ -35,8 +35,8 @@ OPEN = [name for name, row in ROWS.items() if "open" in row]
 CLOSED = [name for name in ROWS if name not in OPEN]
 CLOSED_WINDOW = "hosts are not taken down now because the maintenance window ("
 WINDOW_OPENS = "2026-11-22T01:30:00Z"
-FORESEEN = {"VG613", "VG620", "VG621", "VG629"}
-"""Warnings of steps that can fail: an image without Horovod, a full disk, an unproven driver."""
+FORESEEN = {"VG561", "VG613", "VG620", "VG621", "VG629"}
+"""Warnings of steps that can fail: a board without its driver, an image without Horovod, a full disk."""
 NOT_KEPT = {
     "a-disk-of-others-at-the-place-of-its-own",
     "its-own-disk-at-that-place",

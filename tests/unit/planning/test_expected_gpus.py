@@ -34,11 +34,15 @@ def crowded(found: Placed) -> list[str]:
     return [vm for vm, fit in found.fits.items() if fit.numa_level]
 
 
-def test_a_vm_per_host_is_better_than_two_on_one_node() -> None:
-    wanted = demands(8, shape(H100, hosts=8, memory_mib=150 * 1024))
-    found = placed(eights(8), wanted)
+@pytest.mark.parametrize(
+    ("vms", "hosts"),
+    [(8, 8), pytest.param(100, 200, marks=pytest.mark.long("the same on as many hosts as were reported"))],
+)
+def test_a_vm_per_host_is_better_than_two_on_one_node(vms: int, hosts: int) -> None:
+    wanted = demands(vms, shape(H100, hosts=hosts, memory_mib=150 * 1024))
+    found = placed(eights(hosts), wanted)
     assert not crowded(found)
-    assert len(set(hosts_of(found).values())) == 8
+    assert len(set(hosts_of(found).values())) == vms
 
 
 def test_vms_that_crowd_no_node_fill_a_host() -> None:
