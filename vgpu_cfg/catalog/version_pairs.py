@@ -127,6 +127,21 @@ def contents_of(image: str) -> ImageContents:
     return ImageContents()
 
 
+def impossible_tag(image: str) -> str:
+    """Return why no published image can have this tag, "" if one can.
+
+    Source: the tags of NVIDIA's images on NGC, and of its CUDA images (from memory).
+    """
+    if month := re.search(r"(?:^|/)(?:nvidia|nvaie)/[a-z0-9_-]+:\d\d\.(\d\d)-", image):
+        if not 1 <= int(month[1]) <= 12:
+            return f"tags of NVIDIA's images begin with the year and month, and {month[1]} is not a month"
+    elif cuda := re.search(
+        r"(?:^|/)nvidia/cuda:(\d+(?:\.\d+)*(?:-(?:base|runtime|devel|cudnn\d*))*)$", image
+    ):
+        return f"tags of NVIDIA's CUDA images end with the OS, such as {cuda[1]}-ubuntu22.04"
+    return ""
+
+
 def _contained(what: str, version: str, other: str) -> str:
     row = version_pair(what, Effect.CONTAINS, other).at(version)
     return row.needs if row is not None else ""

@@ -444,6 +444,7 @@ class Code(StrEnum):
     PVRDMA_NO_GPUDIRECT = "VG633", "a PVRDMA NIC cannot access GPU memory", _I, _R
     PVRDMA_NO_VMKNIC = "VG634", "the host has no VMkernel NIC for PVRDMA", _W, _D
     PVRDMA_GUEST = "VG635", "the guest OS is not supported for PVRDMA", _E, _D
+    IMAGE_TAG = "VG638", "the image's tag does not exist", _W, _R
     POOL_EXHAUSTED = "VG640", "a network's pool has too few addresses", _E, _O
     ADDRESS_TWICE = "VG641", "an address in the plan is assigned twice", _E, _O
     ADDRESS_IN_USE = "VG642", "an address in the plan is already in use", _W, _D

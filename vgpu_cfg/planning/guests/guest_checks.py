@@ -12,7 +12,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from vgpu_cfg.catalog.version_pairs import Effect, contents_of, load_driver_branches, version_pair
+from vgpu_cfg.catalog.version_pairs import (
+    Effect,
+    contents_of,
+    impossible_tag,
+    load_driver_branches,
+    version_pair,
+)
 from vgpu_cfg.changes.change import StageGuest
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
@@ -514,6 +520,9 @@ def _check_rendezvous(team: Team, subject: Subject, findings: Findings) -> None:
 
 
 def _check_image(training: DesiredTraining, subject: Subject, findings: Findings) -> None:
+    if why := impossible_tag(training.image or ""):
+        message, remedy = f"{training.image} does not exist: {why}", "select a tag that the registry lists"
+        findings.add(Code.IMAGE_TAG, subject, message, remedy)
     if training.framework == "horovod" and _PYTORCH.search(training.image or ""):
         message = f"{training.image} is NVIDIA's PyTorch image, which does not include Horovod"
         remedy = "use a TensorFlow image with Horovod or your own image, or set `framework: torchrun`"
