@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode as Code
-from vgpu_cfg.model.verification import OF_PROGRAMS
+from vgpu_cfg.model.verification import OF_PROGRAMS, RESETS
 
 _CATALOG = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
 _MEMORY = "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html"
@@ -80,7 +80,7 @@ RULES: tuple[HealthRule, ...] = (
     HealthRule(
         "gpu-reset",
         "a GPU must be reset before it can be used again",
-        _xids(46, 62, 109, 110, 119, 120, 143, 151, 154, 155, 156, 158, 169) | {"reset"},
+        _xids(*RESETS) | {"reset"},
         Urgency.NOW,
         (
             CORDON,

@@ -16,6 +16,8 @@ UNITS = {"gbps": "Gb/s", "busbw_gigabytes": "GB/s", "port_gbps": "Gb/s"}
 
 OF_PROGRAMS = frozenset({13, 31, 43, 45})
 """Xids that a program on the GPU causes by its own fault, or by being stopped (NVIDIA's Xid catalogue)."""
+RESETS = frozenset({46, 62, 109, 110, 119, 120, 143, 151, 154, 155, 156, 158, 169})
+"""Xids after which a GPU must be reset (NVIDIA's Xid catalogue: RESET_GPU), and the driver's own demand."""
 
 
 class CheckState(StrEnum):

@@ -31,7 +31,7 @@ from typing import Any
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.verification import OF_PROGRAMS
+from vgpu_cfg.model.verification import OF_PROGRAMS, RESETS
 from vgpu_cfg.parsers.text import Line, ToolFailed, UnreadableOutput, lines_with_content, pci_id_of
 
 LSMOD = "lsmod"
@@ -345,7 +345,7 @@ def parse_kernel_log(text: str, is_fault: Callable[[str], bool]) -> KernelLog:
 def parse_xids(text: str) -> tuple[Xid, ...]:
     """Read the Xids of a kernel log, of a guest or a host, the last of each number and GPU.
 
-    Nonfatal ones are left out, and 154 once the driver no longer asks for a recovery.
+    Nonfatal ones are left out, and those that demand a reset once the driver no longer asks for a recovery.
     """
     found: dict[tuple[int, str], Xid] = {}
     for line in text.splitlines():
@@ -354,7 +354,9 @@ def parse_xids(text: str) -> tuple[Xid, ...]:
             continue
         number, gpu = int(seen["number"]), pci_id_of(seen["gpu"]) or pci_id_of(f"{seen['gpu']}.0") or ""
         found.pop((number, gpu), None)
-        if not (number == RECOVERY and _RECOVERED.search(line)):
+        if number == RECOVERY and _RECOVERED.search(line):
+            found = {key: one for key, one in found.items() if one.gpu != gpu or one.number not in RESETS}
+        else:
             found[number, gpu] = Xid(number=number, gpu=gpu, line=line[seen.start() :].strip())
     return tuple(found.values())
 

@@ -79,7 +79,7 @@ class HostView:
     unheld: tuple[str, ...] = ()
     """Addresses of GPUs in passthrough to check that no running VM of the plan has."""
     since: datetime | None = None
-    """The start of the cordon, or the host's later restart; older lines of its log do not count."""
+    """The host's restart, or the later start of its cordon; older lines of its log do not count."""
 
     @property
     def name(self) -> str:
@@ -324,6 +324,7 @@ def make_host_views(
             roce=(training.roce.dscp, training.roce.priority) if training is not None else None,
             tenants=_tenants(host, observed, {vm.moid for vm in own.values()}) if training else {},
             licence_of_all=licence_of_all,
+            since=observed.facts.hosts.get(host.moid, HostFacts()).boot_time,
         )
         for host in sorted(hosts, key=lambda host: host.name)
     )
@@ -339,7 +340,7 @@ def _to_check(view: HostView, addresses: frozenset[str], running: Sequence[Vm]) 
     held = {one for vm in running if vm.host_moid == host.moid for one in _host_gpus(vm, host)}
     gpus = [gpu for gpu in host.gpus if gpu.pci_id in addresses]
     begun = [one.since for one in host.cordons if one.since and one.pci_id in ("", *addresses)]
-    since = max([*begun, *filter(None, [view.facts.boot_time])], default=None)
+    since = max([*begun, *filter(None, [view.since])], default=None)
     return replace(
         view,
         vms=(),

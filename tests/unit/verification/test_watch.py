@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 
 from tests.extent import examples
+from tests.fakes.answering_guests import FakeGuest, FakeGuests
 from tests.unit.verification.health_plants import (
     FAULTS,
     LOST,
@@ -19,6 +21,7 @@ from tests.unit.verification.health_plants import (
     recovery,
     xid,
 )
+from tests.unit.verification.planted import PLANTED
 from tests.unit.verification.two_workers import GPU, NOW, Scene, failing, make_scene
 from vgpu_cfg.knowledge.health_rules import BY_KEY, RULES, rule_of
 from vgpu_cfg.knowledge.rows.xid import XID_ROWS
@@ -75,6 +78,29 @@ def test_a_planted_fault_is_reported_by_its_rule(fault: Fault) -> None:
     # What a log alone shows is never acted on, and neither is what a rule cannot act on.
     acts = fault.rule in MAY_CORDON and not fault.log
     assert cordoned(watch) == ([f"gpu:esx-01/{GPU}"] if acts else [])
+
+
+def test_what_machines_print_is_reported_by_its_rules_alone() -> None:
+    wrong = []
+    for fault in PLANTED:
+        found = read_with(fault)
+        watch, _ = watches(found, found, found, found)
+        rules = {one.sign.rule for one in watch.due}
+        target = [f"gpu:esx-01/{GPU}"] if rules & set(MAY_CORDON) and not fault.log else []
+        if rules != set(fault.rule.split()) or cordoned(watch) != target:
+            wrong.append((fault.log or fault.smi[:80], fault.rule, rules, cordoned(watch)))
+    assert wrong == []
+
+
+def test_xids_before_a_hosts_restart_are_over() -> None:
+    scene = two_quiet_workers()
+    line = "2026-11-01T00:00:00.1Z NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
+    grep = ("grep", "-iE", "NVRM: Xid", "/var/log/vmkernel.log")
+    scene.host_shells = FakeGuests({"esx-01": FakeGuest("esx-01", {grep: line})})
+    for restart, rules in (("2026-10-01", ["gpu-lost"]), ("2026-11-02", [])):
+        scene.hosts = [replace(scene.hosts[0], has_shell=True, since=datetime.fromisoformat(restart))]
+        watch, _ = watches(*[read(scene)] * 2)
+        assert [one.sign.rule for one in watch.due if one.sign.checks == ("host-kernel-log",)] == rules
 
 
 def test_sound_workers_show_no_sign() -> None:

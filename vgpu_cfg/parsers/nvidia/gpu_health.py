@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.parsers.nvidia.smi import QUERY
-from vgpu_cfg.parsers.nvidia.tree import Node, gpu_blocks, tree_of
-from vgpu_cfg.parsers.text import lines_with_content, pci_id_of, value_or_none
+from vgpu_cfg.parsers.nvidia.tree import NO_GPUS, Node, gpu_blocks, tree_of
+from vgpu_cfg.parsers.text import pci_id_of, value_or_none
 
 SOUND = "no errors, full clocks, all lanes"
 """The words for a GPU without troubles."""
@@ -67,8 +67,10 @@ _ERRORS = re.compile(
 _GONE = re.compile(r"\bis lost\b|fallen off", re.IGNORECASE)
 _LEFT_OUT = frozenset({"Processes", "Host Max"})
 """The names of programs, and the PCIe generation that a VM cannot read."""
-_LOST = re.compile(r"Unable to determine the device handle for GPU ?(?P<address>[0-9A-Fa-f:.]+): ")
-"""nvidia-smi's only line if it has lost a GPU."""
+_LOST = re.compile(
+    r"Unable to determine the device handle for GPU ?(?:\d+: )?(?P<address>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+): "
+)
+"""nvidia-smi's line for a GPU that it has lost, before the others or alone."""
 _FABRIC_SOUND = {
     "summary": "healthy",
     "bandwidth": "full",
@@ -108,13 +110,20 @@ def parse_health(text: str) -> tuple[GpuHealth, ...]:
 
     Raises ToolFailed if the driver is not loaded, UnreadableOutput for unknown output.
     """
-    lines = lines_with_content(text)
-    lost = _LOST.match(lines[0].text.strip()) if lines else None
-    pci_id = pci_id_of(lost["address"]) if lost is not None else None
-    if pci_id is not None:
-        return (GpuHealth(pci_id=pci_id, found=(Trouble("lost", lines[0].text.strip()),)),)
-    root = tree_of(QUERY, text)
-    return tuple(_health(pci_id, block) for pci_id, block in gpu_blocks(QUERY, root))
+    lost: list[GpuHealth] = []
+    rest: list[str] = []
+    for line in text.splitlines():
+        found = _LOST.match(line.strip())
+        pci_id = pci_id_of(found["address"]) if found is not None else None
+        if pci_id is not None:
+            lost.append(GpuHealth(pci_id=pci_id, found=(Trouble("lost", line.strip()),)))
+        else:
+            rest.append(line)
+    others = "\n".join(rest)
+    if lost and others.strip() in ("", NO_GPUS):
+        return tuple(lost)
+    blocks = gpu_blocks(QUERY, tree_of(QUERY, others))
+    return (*lost, *(_health(pci_id, block) for pci_id, block in blocks))
 
 
 def troubles_of(gpus: Iterable[GpuHealth]) -> str:

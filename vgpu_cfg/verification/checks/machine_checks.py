@@ -132,7 +132,7 @@ _NO_LINES = 1
 
 
 def ask_host_kernel_log(view: HostView) -> Asking:
-    """Collect the Xids of the host's driver since the log was last rotated.
+    """Collect the Xids of the host's driver since its restart, or since the log was last rotated.
 
     For a cordon's check, one that is not an application's fails if it is of a checked GPU and recent.
     """
@@ -148,7 +148,7 @@ def ask_host_kernel_log(view: HostView) -> Asking:
         expected = f"no Xids after {since or 'the last rotation'}"
         remedy = "after the repair, restart the host: older lines then no longer count"
         return failed(VerifyCode.KERNEL_COMPLAINS, "; ".join(bad[-_MOST_LINES:]), expected, remedy=remedy)
-    return replace(passed("read"), evidence=_xid_signs(parse_xids(answer.stdout)))
+    return replace(passed("read"), evidence=_xid_signs(recent))
 
 
 _DIAGNOSTICS = ("dcgmi", "diag", "-r", "2")
