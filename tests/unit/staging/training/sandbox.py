@@ -37,6 +37,8 @@ class Sandbox:
     output: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
+    way: tuple[str, ...] = ()
+    """What goes before the words of each command."""
 
     @property
     def commands(self) -> Path:
@@ -99,7 +101,7 @@ class Sandbox:
         path = f"{self.commands}:{self._tools()}"
         environment = {"PATH": path, "HOME": str(self.root), "VGPU_CFG_ROOT": str(self.root)}
         return subprocess.run(
-            words,
+            [*self.way, *words],
             env={**environment, **self.environment, **more},
             capture_output=True,
             text=True,

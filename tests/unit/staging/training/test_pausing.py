@@ -10,9 +10,27 @@ from pathlib import Path
 import pytest
 
 from tests.unit.staging.training.sandbox import SYSTEM_PATH, Sandbox
-from tests.unit.staging.training.test_launcher import both, first, install, launcher, train, train_of
+from tests.unit.staging.training.test_launcher import ALONE, both, first, install, launcher, train, train_of
 
 __all__ = ["both", "first"]
+
+
+@pytest.fixture(autouse=True)
+def alone(both: Sandbox) -> Iterator[None]:
+    """Let all commands of a test see the processes of this test alone."""
+    if not ALONE:
+        yield
+        return
+    # The first process of the namespace has its orphans reaped by the kernel.
+    words = [*ALONE, "--kill-child", "sh", "-c", "trap '' CHLD; echo ready; exec sleep infinity"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "ready\n"
+        inside = Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text(encoding="ascii").split()
+        both.way = ("nsenter", "-t", inside[0], "-p", "-m", f"--wdns={both.root}")
+        yield
+        holder.kill()
+
 
 STEPS = """
 cd "$1" || exit 1
@@ -41,7 +59,7 @@ class Training:
     def __init__(self, guest: Sandbox) -> None:
         self.guest, self.folder = guest, guest.root / "work"
         self.folder.mkdir()
-        words = ["/bin/sh", train_of(guest), "sh", "-c", STEPS, "sh", str(self.folder)]
+        words = [*guest.way, "/bin/sh", train_of(guest), "sh", "-c", STEPS, "sh", str(self.folder)]
         environment = {
             "PATH": f"{guest.commands}:{SYSTEM_PATH}",
             "HOME": str(guest.root),
