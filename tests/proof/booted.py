@@ -1,11 +1,11 @@
-"""Guests that boot: Debian under its own systemd in systemd-nspawn, set up by cloud-init's VMware datasource.
+"""Guests that boot: Debian and Ubuntu under systemd in systemd-nspawn.
 
-A guest's root folder is the one that script/build-guest-root made, with an overlay over it. What a
-hypervisor gives is played: the product name of DMI, guestinfo by `vmtoolsd --cmd "info-get KEY"` as
-open-vm-tools have it, and NICs with a device. So is what a GPU gives: nvidia-smi, nvidia-gridd, nvidia-ctk,
-the kernel's modules. A guest that shares a folder serves by NFS-Ganesha what exportfs has read, since the
-kernel may have no NFS server. All else is Debian's own: systemd, cloud-init, netplan, networkd, apt, docker,
-sshd, tc, Open MPI. There is no udev.
+cloud-init's VMware datasource sets them up. A guest's root folder is one that script/build-guest-root made,
+with an overlay over it. What a hypervisor gives is played: the product name of DMI, guestinfo by `vmtoolsd
+--cmd "info-get KEY"` as open-vm-tools have it, and NICs with a device. So is what a GPU gives: nvidia-smi,
+nvidia-gridd, nvidia-ctk, the kernel's modules. A guest that shares a folder serves by NFS-Ganesha what
+exportfs has read, since the kernel may have no NFS server. All else is the distribution's own: systemd,
+cloud-init, netplan, networkd, apt, docker, sshd, tc, Open MPI. There is no udev.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from tests.proof.hosts import NotPermitted
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vgpu-cfg" / "guest-roots"
-ROOT = CACHE / "trixie" / "root"
+DEBIAN, UBUNTU = "trixie", "noble"
 STORE = "/var/lib/guestinfo"
 SECONDS = 300.0
 
@@ -102,7 +102,7 @@ os.makedirs(os.path.dirname(path), exist_ok=True)
 json.dump(said, open(path, "w"), indent=4)
 """,
 }
-GANESHA = ("nfs-ganesha", "nfs-ganesha-vfs", "libntirpc6.3", "liburcu8t64", "libwbclient0")
+GANESHA = ("nfs-ganesha", "nfs-ganesha-vfs", "libntirpc*", "liburcu8t64", "libwbclient0")
 """The packages that are unpacked, not installed, into a guest that shares a folder."""
 SERVE = """#!/bin/sh
 # Serve by NFS-Ganesha, again and again, what exportfs has read into its table: lines PATH CLIENT(OPTION,...).
@@ -218,25 +218,39 @@ def check_bootable() -> None:
     for tool in ("systemd-nspawn", "ip", "nsenter", "dpkg-deb"):
         if shutil.which(tool) is None:
             raise NotPermitted(f"{tool} is not on this machine")
-    if not (ROOT.parent / "made").exists():
+    if not is_made(DEBIAN):
         raise NotPermitted("there is no root folder of a guest: script/build-guest-root says why")
+
+
+def is_made(release: str) -> bool:
+    """Whether there is a root folder of a release."""
+    return (CACHE / release / "made").exists()
 
 
 @contextmanager
 def boot(
-    name: str, number: int, mac: str, on: str, guestinfo: Mapping[str, str], folder: Path, *, shares: bool
+    name: str,
+    release: str,
+    number: int,
+    mac: str,
+    on: str,
+    guestinfo: Mapping[str, str],
+    folder: Path,
+    *,
+    shares: bool,
 ) -> Iterator[Booted]:
     """Boot a guest with one NIC on the bridge of a switch; `wait_for_boot` waits for its end.
 
-    One that `shares` a folder has an NFS server, and /srv on a file system of its own.
+    `release` names the root folder that it starts from. One that `shares` a folder has an NFS server, and
+    /srv on a file system of its own.
     """
     namespace = f"vgpu-cfg-boot-{os.getpid()}-{number}"
     with ExitStack() as leaving:
-        root = leaving.enter_context(_overlay(folder))
+        root = leaving.enter_context(_overlay(CACHE / release / "root", folder))
         _furnish(root, guestinfo)
         more: list[str] = []
         if shares:
-            _furnish_server(root)
+            _furnish_server(root, CACHE / release / "root")
             more = leaving.enter_context(_shared_place())
         leaving.enter_context(_namespace(namespace, mac, on, f"b{number}"))
         machine = leaving.enter_context(
@@ -246,10 +260,10 @@ def boot(
 
 
 @contextmanager
-def _overlay(folder: Path) -> Iterator[Path]:
+def _overlay(lower: Path, folder: Path) -> Iterator[Path]:
     for part in ("upper", "scratch", "root"):
         (folder / part).mkdir(parents=True)
-    options = f"lowerdir={ROOT},upperdir={folder}/upper,workdir={folder}/scratch"
+    options = f"lowerdir={lower},upperdir={folder}/upper,workdir={folder}/scratch"
     _run("mount", "-t", "overlay", "overlay", "-o", options, str(folder / "root"))
     try:
         yield folder / "root"
@@ -277,9 +291,9 @@ def _shared_place() -> Iterator[list[str]]:
         yield [f"--bind={folder}:/srv", "--system-call-filter=name_to_handle_at open_by_handle_at"]
 
 
-def _furnish_server(root: Path) -> None:
+def _furnish_server(root: Path, lower: Path) -> None:
     for name in GANESHA:
-        (package,) = (ROOT / "var/cache/apt/archives").glob(f"{name}_*.deb")
+        (package,) = (lower / "var/cache/apt/archives").glob(f"{name}_*.deb")
         _run("dpkg-deb", "--extract", str(package), str(root / "opt/ganesha"))
     write(root, "/usr/local/sbin/serve-exports", SERVE, 0o755)
     for name, text in SERVER_UNITS.items():

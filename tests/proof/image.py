@@ -1,4 +1,4 @@
-"""Carries the Containerfile out on root folders that debootstrap makes, where nothing runs containers.
+"""Carries the Containerfile out on root folders that mmdebstrap makes, where nothing runs containers.
 
 It knows the instructions that the recipe uses, and refuses any other. What this machine needs to reach its
 mirrors is lent to the steps, and taken away at the end.

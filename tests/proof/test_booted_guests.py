@@ -1,4 +1,4 @@
-"""Debian 13 guests under systemd: what a clone carries and what follows over a shell, by the real tools.
+"""Debian and Ubuntu guests under systemd: what a clone carries and what follows over a shell, by real tools.
 
 cloud-init reads its VMware datasource from guestinfo, and the report goes back by vmtoolsd. All modules that
 need neither RDMA nor images are staged; a second run finds all of them; one value changed stages one. A head
@@ -17,16 +17,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.booted import Booted, boot, check_bootable, wait_for_boot
+from tests.proof.booted import DEBIAN, UBUNTU, Booted, boot, check_bootable, is_made, wait_for_boot
 from tests.proof.guests import MESH, SEED, plan_specs, secrets_of
 from tests.proof.hosts import NotPermitted, switch
 from tests.unit.staging.sandbox import tool
 from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestReport, GuestSpec, outdated, parse_mark
 from vgpu_cfg.model.guests.modules import LimitsModule, NetworkModule
+from vgpu_cfg.model.guests.training_modules import LauncherModule
 from vgpu_cfg.staging.bundle import RUNNER
 from vgpu_cfg.staging.stager import Stager
 
 HEAD, WORKERS = "head-01", ("hvd-01", "hvd-02")
+FLEETS = {
+    "both": (UBUNTU, UBUNTU, DEBIAN),
+    "ubuntu": (UBUNTU, UBUNTU, UBUNTU),
+    "debian": (DEBIAN, DEBIAN, DEBIAN),
+}
+"""The releases of the head and the workers."""
 PLAN = Path(__file__).with_name("guests.yaml")
 LEFT_OUT = {
     "roce": "there is no RDMA device",
@@ -44,6 +51,7 @@ class Site:
     """The guests, a head and two workers, what the plan asks of each, and their host keys."""
 
     guests: dict[str, Booted]
+    releases: dict[str, str]
     specs: dict[str, GuestSpec]
     host_keys: dict[str, str]
     first: dict[str, GuestReport]
@@ -69,8 +77,14 @@ def states(report: GuestReport) -> Mapping[str, str]:
     return {one.name: one.state for one in report.modules}
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+ONE_RELEASE = pytest.mark.exhaustive("three more guests that boot, all of one release")
+
+
+@pytest.fixture(
+    scope="module",
+    params=["both", *(pytest.param(one, marks=ONE_RELEASE) for one in ("ubuntu", "debian"))],
+)
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Boot the guests of the plan with what their clones carry, and bring the rest over a shell."""
     try:
         check_bootable()
@@ -79,13 +93,24 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             name: without_what_is_left_out(spec)
             for name, spec in plan_specs(with_a_ca(folder), folder).items()
         }
+        releases = {
+            name: release if is_made(release) else DEBIAN
+            for name, release in zip((HEAD, *WORKERS), FLEETS[request.param], strict=True)
+        }
         stager = Stager(SEED, secrets_of(specs), {})
         with ExitStack() as leaving:
             on = leaving.enter_context(switch(["vm-network"]))
             guests = {
                 name: leaving.enter_context(
                     boot(
-                        name, number, mac_of(spec), on, stager.seed(spec), folder / name, shares=name == HEAD
+                        name,
+                        releases[name],
+                        number,
+                        mac_of(spec),
+                        on,
+                        stager.seed(spec),
+                        folder / name,
+                        shares=name == HEAD,
                     )
                 )
                 for number, (name, spec) in enumerate(specs.items(), 1)
@@ -93,7 +118,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             for guest in guests.values():
                 wait_for_boot(guest)
             first = {name: report_of(guest) for name, guest in guests.items()}
-            made = Site(guests, specs, {name: one.host_key for name, one in first.items()}, first)
+            made = Site(guests, releases, specs, {name: one.host_key for name, one in first.items()}, first)
             for name, spec in specs.items():
                 rest = [one.kind for one in spec.modules if one.kind not in spec.carried]
                 made.bring(name, spec, *rest)
@@ -151,8 +176,11 @@ def test_what_is_left_out(kind: str, why: str) -> None:
     pytest.skip(f"the module {kind} is not staged in a guest that boots: {why}")
 
 
-def test_guests_of_ubuntu() -> None:
-    pytest.skip("no guest of Ubuntu is booted: script/build-guest-root knows mirrors of Debian alone")
+def test_guests_of_both_releases(site: Site) -> None:
+    if not is_made(UBUNTU):
+        pytest.skip("no guest of Ubuntu is booted: script/build-guest-root says why")
+    for name, guest in site.guests.items():
+        assert f"VERSION_CODENAME={site.releases[name]}\n" in guest.read("/etc/os-release")
 
 
 def test_the_first_boot_stages_what_the_clone_carries(site: Site) -> None:
@@ -255,9 +283,19 @@ def test_a_workers_folder_is_mounted_at_its_first_use(site: Site) -> None:
 
 @pytest.mark.parametrize(("by", "rank_in"), [("none", "NODE_RANK"), ("mpi", "OMPI_COMM_WORLD_RANK")])
 def test_train_starts_on_the_workers_of_a_head(meshed: Site, by: str, rank_in: str) -> None:
-    head = meshed.guests[HEAD]
+    head, spec = meshed.guests[HEAD], meshed.specs[HEAD]
+    launcher = spec.get(LauncherModule)
+    assert launcher is not None
+    # The releases have different Open MPIs, which cannot train together.
+    like_the_head = [one for one in launcher.workers if meshed.releases[one.name] == meshed.releases[HEAD]]
+    workers = launcher.workers if by == "none" else tuple(like_the_head)
+    if workers != launcher.workers:
+        fewer = launcher.model_copy(update={"workers": workers})
+        modules = tuple(fewer if one.kind == fewer.kind else one for one in spec.modules)
+        meshed.bring(HEAD, spec.model_copy(update={"modules": modules}), fewer.kind)
     program = f'echo "RANK ${rank_in} on $(hostname)"'
     done = head.execute("/opt/vgpu-cfg/train", "--by", by, "--", "sh", "-c", program)
     assert done.returncode == 0, done.stdout + done.stderr
     logs = head.execute("sh", "-c", "cat $(ls -d /var/log/vgpu-cfg/2* | tail -n 1)/rank-*.log").stdout
-    assert logs.splitlines() == [f"RANK {number} on {name}" for number, name in enumerate(WORKERS)]
+    assert logs.splitlines() == [f"RANK {number} on {one.name}" for number, one in enumerate(workers)]
+    meshed.bring(HEAD, spec, launcher.kind)
