@@ -102,7 +102,7 @@ def test_a_nic_and_a_vgpu_of_others_are_named_and_stay(age: str, plan: Path, vgp
         forget_devices(vgpu_cfg)
     shown = vgpu_cfg.done("plan", plan).told
     assert (
-        "VG273 vm-01: NICs that the plan did not create are kept: "
+        "VG273 vm-01: NICs that the plan did not add are kept: "
         f"vmxnet3 NIC on vm-network (MAC {mac})" in shown
     )
     assert "are kept and use capacity on the host: vGPU grid_a100-10c" in shown

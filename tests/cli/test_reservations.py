@@ -98,10 +98,10 @@ def test_fit_says_what_a_plan_is_refused_for(vgpu_cfg: CommandLine) -> None:
     free = vgpu_cfg.done("fit", "grid_a100-40c", *LAB)
     vgpu_cfg.done("apply", "--yes", timed(vgpu_cfg, "2098-01-01T08:00Z"))
     ran = vgpu_cfg("fit", "grid_a100-40c", *LAB, "--exit-code", COLUMNS="300")
-    words = "of A100 in gpu, 1 of 2 are free at 2098-01-01 08:00 UTC: plan full-vgpu"
+    words = "for A100 in gpu, 1 of 2 is free at 2098-01-01 08:00 UTC: plan full-vgpu"
     assert f"RESERVED 1 from 2098-01-01 08:00 UTC: {words}" in ran.told
     assert (ran.code, "a plan without an end date may use 1 of them" in ran.told) == (0, True)
-    assert "1 of 2 are free at 2098-01-01 08:00 UTC: plan full-vgpu" in vgpu_cfg("plan", TWO).told
+    assert "1 of 2 is free at 2098-01-01 08:00 UTC: plan full-vgpu" in vgpu_cfg("plan", TWO).told
     none = vgpu_cfg("fit", "--plan", TWO, "--exit-code", "--output", "json")
     answer = json.loads(none.out)
     assert (none.code, answer["total"], answer["allowed"]) == (10, 1, 0)

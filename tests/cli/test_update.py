@@ -195,4 +195,5 @@ def test_a_link_that_somebody_put_beside_the_plan_file_leads_nowhere(
 
 def test_a_name_that_is_none_is_refused(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.write("plan.yaml", ONE)
-    assert "the plan file has no VM 'vm-1'" in vgpu_cfg("export", "--update", "plan.yaml", "--vm=vm-1").told
+    ran = vgpu_cfg("export", "--update", "plan.yaml", "--vm=vm-1")
+    assert "the plan file contains no VM named 'vm-1'" in ran.told

@@ -143,7 +143,7 @@ def test_a_host_is_emptied_patched_and_filled_again(vgpu_cfg: CommandLine) -> No
     assert places(vgpu_cfg) == before
     shown = vgpu_cfg.done("drain", FIRST, SERVER, "--others", "--dry-run")
     assert "by vMotion, while running, paused for about" in shown.told
-    assert "of plan team, made by administrator@vsphere.local" in shown.told
+    assert "plan team, created by administrator@vsphere.local" in shown.told
     assert places(vgpu_cfg) == before
     asked = vgpu_cfg("drain", FIRST, SERVER, "--others")
     assert asked.code != 0

@@ -438,7 +438,7 @@ TRIAL_TAGS = Need(
     without="tags are not tested",
 )
 TRIAL_ATTRIBUTE = Need(
-    "A throw-away custom attribute is defined, set on the root folder and removed",
+    "A temporary custom attribute is defined, set on the root folder and removed",
     (*DEFINE_ATTRIBUTES.privileges, *SET_ATTRIBUTES.privileges),
     Place.ROOT,
 )

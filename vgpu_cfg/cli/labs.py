@@ -296,7 +296,7 @@ def operate_servers(
     for name in hosts:
         if name not in known:
             remedy = did_you_mean(name, known, noun="hosts")
-            raise NotFound(f"lab:{estate} has no host {name!r}", subject="lab", remedy=remedy)
+            raise NotFound(f"lab:{estate} has no host named {name!r}", subject="lab", remedy=remedy)
         try:
             if bios:
                 lab.at_server(name, "bios", **bios)

@@ -40,7 +40,7 @@ def read_members(name: str) -> tuple[Member, ...]:
     """Expand a text with ranges into names."""
     for found in _BRACED.findall(name):
         if not _RANGE.fullmatch(found):
-            others = "; other names are items of their own" if "," in found else ""
+            others = "; list other names as separate items" if "," in found else ""
             raise ValueError(f"{found!r} in a name is not a valid range\nexample: {{01..14}}{others}")
     runs = [_run_of(first, last) for first, last in _RANGE.findall(name)]
     if not runs:

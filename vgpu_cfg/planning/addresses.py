@@ -130,7 +130,7 @@ class AddressPools:
                     continue
                 other = self._users.setdefault(address, vm.name)
                 if other != vm.name or [_stated(one) for one in vm.nics].count(address) > 1:
-                    message = f"the plan file assigns address {address}, but it is {_of(other)}"
+                    message = f"the plan file assigns address {address}, which is {_of(other)}"
                     self._findings.refuse_vm(
                         Code.ADDRESS_TWICE, vm, message, "assign a different address to each NIC"
                     )
@@ -228,7 +228,7 @@ class AddressPools:
             used = pool.size - sum(one is not None and pool.has(one) for one in given)
             message = (
                 f"the pool {pool.text} on {name} is {_addresses(len(pool.short))} short for {names}: "
-                f"{used} of {pool.size} are already in use"
+                f"{used} of {pool.size} in use"
             )
             remedy = "enlarge `pool`, or free addresses"
             if used:
@@ -348,7 +348,9 @@ class NicIdentities:
             f"the guest cannot distinguish {what}: they use the same driver and their MAC addresses are "
             "unknown"
         )
-        remedy = "set `mac` for each NIC; see the card's label, or run `ip link` in a guest that uses the NIC"
+        remedy = (
+            "set `mac` for each NIC; check the card's label, or run `ip link` in a guest that uses the NIC"
+        )
         self._findings.refuse_vm(Code.NICS_ALIKE, vm, message, remedy)
 
     # -------------------------------------------------------- virtual NICs' MACs

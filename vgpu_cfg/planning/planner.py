@@ -532,6 +532,6 @@ def check_approvals(
         subject = Subject(kind="network", name=through) if through else found[0].subject
         notes = "; ".join(dict.fromkeys(one.note for one in found if one.note))
         why = f" ({notes})" if approval is Approval.IRREVERSIBLE and notes else ""
-        message = f"{what} for {names}{why}: not approved"
+        message = f"not approved for {names}: {what}{why}"
         remedy = f"to approve, {how_to_approve(approval)}"
         findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy)

@@ -36,7 +36,7 @@ def test_a_range_is_written_out_with_its_zeros(
     ("name", "said"),
     [
         ("a-{1-3}", r"'\{1-3\}' in a name is not a valid range\nexample: \{01..14\}"),
-        ("a-{1,3}", r"example: \{01..14\}; other names are items of their own"),
+        ("a-{1,3}", r"example: \{01..14\}; list other names as separate items"),
         ("a-}", "'}' in a name is not a valid range"),
         ("a-{3..1}", r"the range \{3..1\} counts down\nuse \{1..3\}"),
         ("a-{0..10000}", r"the range \{0..10000\} has more than 10000 elements\nsplit it"),

@@ -211,8 +211,7 @@ def test_a_pool_that_is_too_small_says_how_much() -> None:
     assert told == {"a": ["10.111.0.11/24"], "b": [], "c": []}
     assert (found.code, found.subject.name) == (SHORT, "roce-111")
     assert found.message == (
-        "the pool 10.111.0.11-10.111.0.13 on roce-111 is 2 addresses short for b, c: 2 of 3 are already in "
-        "use"
+        "the pool 10.111.0.11-10.111.0.13 on roce-111 is 2 addresses short for b, c: 2 of 3 in use"
     )
     assert "10.111.0.12 (a DNS server of roce-111), 10.111.0.13 (x)" in found.remedy
 

@@ -313,7 +313,7 @@ def test_a_refusal_names_a_few_of_a_hosts_gpus_and_still_the_vms_that_are_off() 
     assert len(full) == 4
     assert all("is full" in reason for reason in full)
     assert more == "and 4 more reasons"
-    assert off == "powered off, so not blocking at present: idle (grid_a100-40c)"
+    assert off == "powered off, so not currently blocking: idle (grid_a100-40c)"
     four = dict(list(vms.items())[:4])
     rows = explain_refusal(states({"a": {"gpus": a100s(4)}}, four), shape("grid_a100-40c"), {}).hindrances
     assert ["is full" in one.reason for one in rows] == [True] * 4
@@ -328,7 +328,7 @@ def test_hosts_that_refuse_alike_share_a_row_and_of_very_many_the_rest_is_counte
     vms = {f"x-{n}": {"host": f"esx-{n:02}", "gpus": ["grid_a100-40c"]} for n in range(1, 21)}
     many = explain_refusal(states(hosts, vms), shape("grid_a100-40c", hosts=20), {})
     assert len(many.hindrances) == 13
-    assert many.hindrances[-1] == Hindrance(subject="8 more hosts", reason="are also unsuitable")
+    assert many.hindrances[-1] == Hindrance(subject="8 more hosts", reason="also unsuitable")
 
 
 def test_a_host_with_a_passed_through_nic_alone_is_free_of_gpu_vms() -> None:

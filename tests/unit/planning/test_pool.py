@@ -266,7 +266,7 @@ def test_profiles_of_other_series_count_only_where_the_host_offers_them() -> Non
     [
         (a100(type="shared"), {}, "graphics type is not sharedDirect"),
         (a100(), {"maintenance": True}, "host is in maintenance mode"),
-        (a100(), {"connection": "notResponding"}, "host is notResponding"),
+        (a100(), {"connection": "notResponding"}, "host does not respond"),
         ({"board": "unknown", "pci": A}, {}, "board not in the catalog"),
         (a100(), {}, ""),
     ],

@@ -131,14 +131,14 @@ def test_the_table_tells_what_is_left_and_what_is_too_much() -> None:
             {},
             {"mine": 2},
             Code.SHARE_EXCEEDED,
-            "0 GPUs now, 2 GPUs more with this plan",
+            "currently 0 GPUs; this plan adds 2 GPUs",
             "use fewer",
         ),
         (
             {"other": 1},
             {"other": 1, "mine": 1},
             Code.SHARE_EXCEEDED,
-            "1 GPU now by other, 1 GPU more with this plan, for mine",
+            "currently 1 GPU (used by other); this plan adds 1 GPU for mine",
             "use fewer",
         ),
         (

@@ -533,7 +533,7 @@ def test_a_pool_has_an_account_and_a_key_and_names_by_config_who_listens_elsewhe
         "hvd-02",
         {"ip": "192.0.2.3", "user": "x", "identity_file": "/b"},
     ]
-    assert "hvd-02 listen on a port other than 22" in exported.notes[-1]
+    assert "SSH uses a port other than 22 on hvd-02" in exported.notes[-1]
 
 
 def test_a_fleet_knows_both_addresses() -> None:

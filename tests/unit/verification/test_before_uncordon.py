@@ -50,7 +50,7 @@ def checked(found: Scene) -> Verification:
         ({}, ("passed", "dcgmi diag -r 2 found no errors")),
         ({DIAG: ShellResult(status=226, stdout=FAIL)}, ("failed", "Pulse Test | Fail")),
         ({DIAG: failing("unable to connect", 235)}, ("unproven", "status 235")),
-        ({VERSION: failing("not found", 127)}, ("skipped", "no DCGM in the guest")),
+        ({VERSION: failing("not found", 127)}, ("skipped", "DCGM is not installed")),
         ({("nvidia-smi", "-q"): USED}, ("unproven", "in use by python3 (2211)")),
     ],
 )
@@ -74,7 +74,7 @@ def test_readings_stand_for_it() -> None:
         assert checked(found).failed
     found = scene()
     found.change(vgpus=1)
-    assert state(checked(found), "diagnostics") == ("skipped", "DCGM tests only GPUs in passthrough")
+    assert state(checked(found), "diagnostics") == ("skipped", "DCGM tests only passthrough GPUs")
 
 
 @pytest.mark.parametrize(

@@ -83,8 +83,8 @@ def doctor(
         typer.Option(
             "--bundle",
             metavar="GPU",
-            help="Collect one GPU's serial number, nvidia-smi output, Xids, host and BMC logs, and "
-            "history for an RMA instead: gpu:HOST/PCI.",
+            help="Instead, for an RMA: collect one GPU's serial number, nvidia-smi output, Xids, host "
+            "and BMC logs, and history: gpu:HOST/PCI.",
             show_default=False,
         ),
     ] = None,

@@ -302,7 +302,7 @@ def _vm_of(desired: DesiredPlan, name: str | None, path: Path) -> DesiredVm:
         raise typer.BadParameter(f"select one of {', '.join(lines) or 'no VMs'}", param_hint="--vm")
     known = [*lines, *(vm.name for vm in desired.vms)]
     hint = did_you_mean(name, known, noun="VMs") or f"it has {', '.join(lines)}"
-    raise typer.BadParameter(f"{path} has no VM {name!r}; {hint}", param_hint="--vm")
+    raise typer.BadParameter(f"{path} contains no VM named {name!r}; {hint}", param_hint="--vm")
 
 
 @connected(recordings=True)

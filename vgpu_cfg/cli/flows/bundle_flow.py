@@ -275,7 +275,7 @@ def _downloads(request: PlanRequest | None) -> tuple[Part, set[str]]:
 
     name, source = "downloads.json", "validate --downloads"
     if request is None:
-        return Part(name, source, why="no plan file was given; add --plan"), set()
+        return Part(name, source, why="no plan file was specified; add --plan"), set()
     listed = downloads_of(request.desired)
     if not listed:
         return Part(name, source, why="the plan's guests download nothing"), set()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.cli.kept.whole_file import write_whole
 from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
-from vgpu_cfg.model.wording import as_json
+from vgpu_cfg.model.wording import as_json, counted
 from vgpu_cfg.settings.environment import state_folder
 from vgpu_cfg.settings.journals import journal_settings
 
@@ -181,7 +181,7 @@ def check_reviewed(reviewed: Plan | None, plan: Plan) -> str:
         detail = "the changes are the same, but would now be made differently or elsewhere"
     else:
         gone, new = len(before - now), len(now - before)
-        detail = f"{gone} changes are no longer needed, {new} are new"
+        detail = f"no longer needed: {counted(gone, 'change')}; new: {new}"
     if reviewed.unknown and not plan.unknown:
         raise StalePlan(
             f"the reviewed plan {reviewed.digest} was created without access to the hosts' shells, which "

@@ -413,7 +413,8 @@ def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> 
     missing = [name for name in wanted if name not in finished]
     if missing:
         raise NotConfirmed(
-            f"{spec.vm}: the guest reports that setup is complete, but {', '.join(missing)} is missing",
+            f"{spec.vm}: the guest reports that setup is complete, but modules are missing: "
+            f"{', '.join(missing)}",
             subject=spec.vm,
             remedy=f"see {LOG_FILE} in the guest; then {PLAN_AGAIN}",
         )

@@ -544,7 +544,7 @@ class WatchEntry(Frozen):
     """The actions of `verify --watch`; without `cordon` it only reports."""
 
     cordon: tuple[Literal["gpu-lost", "memory-failed", "gpu-reset"], ...] = key(
-        "The rules that cordon the GPU, or otherwise its host.", value=tuple
+        "The health rules that cordon a GPU, or its host if the GPU is unknown.", value=tuple
     )
     per_cluster: Annotated[int, Field(ge=1, le=64)] = key(
         "The maximum number of hosts per cluster that a watch can cordon.", value=1

@@ -224,7 +224,7 @@ class Kind(StrEnum):
     RULE_LEFT = (
         "rule-left",
         _R,
-        "DRS rule from a plan that has no VMs",
+        "DRS rule left by a plan that has no VMs",
         "the rule may affect VMs added to it later",
     )
     EXPIRED = "expired", _R, "VM past its expiry date", "it uses GPUs until `apply --expired` shuts it down"
@@ -278,7 +278,7 @@ class Kind(StrEnum):
         "GPU locked to one small profile size",
         "other profile sizes cannot use the rest of the GPU",
     )
-    NVLINK = "nvlink", _W, "idle GPU with its NVLink peer in use", "the linked pair is unavailable to VMs"
+    NVLINK = "nvlink", _W, "idle GPU whose NVLink peer is in use", "the linked pair is unavailable to VMs"
     MIG_UNUSED = "mig-unused", _W, "unused GPU in MIG mode", "time-sliced profiles cannot use it"
     PASSTHROUGH_UNUSED = (
         "passthrough-unused",

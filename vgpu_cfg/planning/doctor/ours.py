@@ -209,7 +209,10 @@ def _running(locks: Locks, patient: Patient) -> Iterator[Ailment]:
             continue
         beat = age((locks.now - locks.beat_of(run)).total_seconds())
         names = listed(dict.fromkeys(str(lock.name) for lock in locks.of_run(run)))
-        says = f"{holder.command} by {holder.user} on {holder.machine} has locked {names}; active {beat} ago"
+        says = (
+            f"{holder.command} by {holder.user} on {holder.machine} has locked {names}; last active "
+            f"{beat} ago"
+        )
         subject = f"plan:{holder.plan}" if holder.plan else f"run:{run}"
         command = patient.type_("history", "--run", run)
         yield Ailment(Kind.RUNNING, subject, says, command, f"plan {holder.plan}", holder.since)

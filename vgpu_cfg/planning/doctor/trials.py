@@ -254,7 +254,7 @@ GPU_OFF = Experiment(
 )
 SHELLS = Experiment(
     Step.SHELL,
-    "Reads nvidia-smi and mlxconfig over SSH on the hosts of the plan file; changes nothing.",
+    "Runs nvidia-smi and mlxconfig over SSH on the hosts of the plan file; changes nothing.",
     {},
     (),
     ("nvidia-smi-topo-on-esxi", "nvidia-smi-mig-on-esxi", "numa-info-counts-like-nvidia-smi",

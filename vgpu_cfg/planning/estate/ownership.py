@@ -175,7 +175,9 @@ def _refuse_unclear(
     if first.is_template:
         message = f"the VM with the owner mark for this name is now a template: {called!r} in {where}"
     elif len(found) > 1:
-        message = f"several VMs have this name's owner mark: {listed(vm.called or vm.name for vm in found)}"
+        message = (
+            f"several VMs have the owner mark for this name: {listed(vm.called or vm.name for vm in found)}"
+        )
     remedy = (
         f"rename or move it back to {wanted.name} in {folder.inventory_path or folder.name}, or remove its "
         f"mark to stop managing it: {unmarked(first)}"

@@ -190,7 +190,7 @@ def _origin(vm: Vm) -> str:
     when = "at an unknown time"
     if origin.made_at is not None:
         when = f"{origin.made_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    return f"created {when} by {origin.made_by or 'unknown'}"
+    return f"created {when} by {origin.made_by or 'an unknown user'}"
 
 
 def _subject(vm: Vm) -> Subject:

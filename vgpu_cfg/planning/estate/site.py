@@ -271,7 +271,9 @@ class Site:
         found = self._only(vm, name, others, "template", codes)
         if found is not None:
             state = (
-                "is powered on, so the clone starts as after a power failure" if found.is_on else "may change"
+                "is powered on, so the clone boots as if after a power failure"
+                if found.is_on
+                else "may change"
             )
             message = f"{found.name} is a VM, not a template, and {state}"
             self._findings.add_vm(Code.NOT_A_TEMPLATE, vm, message, "convert it to a template")

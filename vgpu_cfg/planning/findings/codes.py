@@ -138,7 +138,7 @@ class Code(StrEnum):
         _F,
     )
     MIG_SEEN_ALONE = "VG161", "a program can use only one of a VM's MIG-backed vGPUs", _W, _R
-    PIN_SHARED = "VG162", "a powered-off VM has the same GPU in passthrough", _W, _D
+    PIN_SHARED = "VG162", "a powered-off VM has the same passthrough GPU", _W, _D
     SPARE_LOST = "VG163", "after this plan, a cluster's hosts could no longer be evacuated", _E, _O
     SPARE_LACKING = "VG164", "a cluster already has too little spare capacity", _W, _O
     SPARE_KEPT = "VG165", "a cluster retains the required spare capacity", _I, _O
@@ -194,7 +194,7 @@ class Code(StrEnum):
     CUSTOMIZATION_NICS = "VG254", "the customization specification does not match the VM's NICs", _E, _D
     CUSTOMIZED_ONCE = "VG255", "an existing guest's customization is not compared", _I, _D
     CUSTOMIZATION_FAILED = "VG256", "the customization of a guest failed", _W, _D
-    HARDWARE_RAISED = "VG257", "the hardware version of a VM is upgraded", _W, _D
+    HARDWARE_RAISED = "VG257", "the plan upgrades the hardware version of a VM", _W, _D
 
     SHARE_EXCEEDED = "VG260", "a plan exceeds a GPU quota", _E, _O
     SHARE_EXCEEDED_ALREADY = "VG261", "a GPU quota is already exceeded", _W, _O
@@ -209,7 +209,7 @@ class Code(StrEnum):
     DISK_IN_SNAPSHOT = "VG270", "an unmanaged disk cannot be kept when its VM is deleted", _E, _D
     DISK_UNCLEAR = "VG271", "it is unclear which of a VM's disks belong to the plan", _W, _D
     DISK_NOT_TO_DELETE = "VG272", "`--delete` specifies a disk that would not be deleted with its VM", _E, _D
-    DEVICES_OF_OTHERS = "VG273", "a VM has NICs or GPUs that the plan did not create", _W, _D
+    DEVICES_OF_OTHERS = "VG273", "a VM has NICs or GPUs that the plan did not add", _W, _D
     FAILOVER_CAPACITY = "VG274", "admission control does not allow the memory that VMs reserve", _E, _D
     PACKAGE_UNSIGNED = "VG275", "a depot contains a package that hosts do not accept by default", _E, _F
 
@@ -257,7 +257,7 @@ class Code(StrEnum):
         _R,
     )
     PACK_UNMET = "VG336", "VMs that should run together are on different hosts", _I, _O
-    KEEP_FREE_UNMET = "VG337", "fewer hosts are free of GPU VMs than required", _W, _O
+    KEEP_FREE_UNMET = "VG337", "too few hosts are free of GPU VMs", _W, _O
 
     ONLY_MAY_STRAND = "VG340", "a VM excluded by --only shares GPUs with a selected VM", _W, _R
     OVERRIDE_OF_NO_USE = "VG341", "a cluster override has no effect in this cluster", _W, _D
@@ -267,7 +267,7 @@ class Code(StrEnum):
     DEPOT_LACKS = "VG345", "a host's depots do not contain the software to install", _E, _D
     BROUGHT_EXPIRED = "VG346", "a token for a guest has expired", _E, _D
     NO_SOURCE = "VG347", "the source of a VM is not specified", _E, _O
-    BOARDS_MIXED = "VG348", "a single request is satisfied by different GPU models", _W, _O
+    BOARDS_MIXED = "VG348", "different GPU models match a single request", _W, _O
 
     NETWORK_NOT_FOUND = "VG401", "the network does not exist", _E, _O
     NETWORK_AMBIGUOUS = "VG402", "several networks have this name", _E, _O
@@ -347,7 +347,7 @@ class Code(StrEnum):
     GPU_SERVES_VGPUS = "VG518", "a GPU that VMs are using would be reassigned", _E, _D
     DRIVERS_DIFFER = "VG519", "the hosts of a cluster run different NVIDIA host drivers", _W, _D
     GPU_DAEMON_ABSENT = "VG520", "the GPU management daemon is not installed", _W, _D
-    BIOS_DIFFERS = "VG521", "the BIOS does not show the required setting", _W, _D
+    BIOS_DIFFERS = "VG521", "a required BIOS setting is not confirmed", _W, _D
     GPU_NIC_APART = "VG522", "a NIC is on a NUMA node that has no GPU", _W, _D
     LOCKDOWN = "VG523", "lockdown mode blocks the host's shell", _E, _D
     SHELL_CLOSED = (
@@ -365,7 +365,7 @@ class Code(StrEnum):
     STANDS_WAITING = "VG531", "a host is waiting in maintenance mode", _W, _D
     SWITCH_NOT_FOUND = "VG532", "the distributed switch does not exist", _E, _D
     OWN_VMS_OFF = "VG533", "VMs in this plan must be powered off, which is not allowed", _E, _D
-    FIRMWARE_UNPROVEN = "VG534", "a NIC's firmware is no longer readable on the host", _I, _D
+    FIRMWARE_UNPROVEN = "VG534", "a NIC's firmware is no longer readable from the host", _I, _D
     MTU_TOO_SMALL = "VG535", "a network's MTU exceeds its switch's MTU", _E, _D
     EXTRA_RESTART = "VG536", "a restart did not activate a setting", _W, _D
     SHELL_LEFT_OPEN = "VG537", "an SSH service started by this plan is still running", _W, _D
@@ -379,9 +379,9 @@ class Code(StrEnum):
     HOST_CORDONED = "VG543", "a suitable host for the VM is cordoned", _E, _D
     GPU_CORDONED = "VG544", "ESXi could choose a cordoned GPU", _E, _D
     CORDON_IN_FORCE = "VG545", "a host or GPU in the plan is cordoned", _I, _D
-    DRAIN_SWITCHES_OFF = "VG546", "a VM must be powered off, which was not approved", _E, _O
-    DRAIN_OTHERS = "VG547", "a VM outside any plan must be moved, which was not approved", _E, _O
-    DRAIN_STAYS = "VG548", "a VM cannot leave its host, or cannot return to it", _E, _O
+    DRAIN_SWITCHES_OFF = "VG546", "a VM must be powered off, but this is not approved", _E, _O
+    DRAIN_OTHERS = "VG547", "a VM outside any plan must be moved, but this is not approved", _E, _O
+    DRAIN_STAYS = "VG548", "a VM cannot be moved off its host, or back to it", _E, _O
     DRAIN_UNSURE = "VG549", "a VM may not get a GPU after it moves", _W, _O
     WINDOW_TOO_SHORT_NOW = "VG553", "not enough time is left in the maintenance window", _W, _R
     WINDOW_TOO_SHORT = "VG554", "a maintenance window is shorter than the required work", _W, _R
@@ -429,7 +429,7 @@ class Code(StrEnum):
     GUEST_DRIVER_UNPROVEN = "VG621", "the host may not support the guest driver", _W, _R
     IMAGE_WITHOUT_TORCH = "VG622", "the image does not include PyTorch", _W, _R
     NOT_ELASTIC = "VG623", "the framework does not support elastic training", _E, _O
-    ELASTIC_BEYOND = "VG624", "elastic training allows more workers than exist", _W, _O
+    ELASTIC_BEYOND = "VG624", "elastic training allows more workers than the plan has", _W, _O
     GUEST_WARNED = "VG627", "a module was installed with a warning", _W, _O
     CUDA_DRIVER_OLD = "VG625", "the guest's driver is too old for the CUDA Toolkit", _E, _D
     CUDA_DRIVER_UNPROVEN = "VG626", "the guest's driver is older than the CUDA Toolkit's driver", _W, _D

@@ -205,15 +205,16 @@ def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, f
     host = resolved.host.name if resolved.host is not None else "its host"
     if branch and not is_unknown(branch) and is_unproven(host_branch, branch):
         message = (
-            f"the guest's driver is from branch {branch}, which {host} with {host_branch} may not support. "
-            f"In that case, the vGPU does not load"
+            f"the guest's driver is from branch {branch}, which {host} (branch {host_branch}) may not "
+            f"support; if it does not, the vGPU does not load"
         )
         remedy = f"use a package from branch {host_branch} in `guest.driver`, or test with one VM"
         findings.add_vm(Code.GUEST_DRIVER_UNPROVEN, resolved.desired, message, remedy)
     if branch and host_branch and is_unknown(branch) and branch != host_branch:
         message = (
             f"the guest's driver is from branch {branch}, which is not a documented vGPU software branch "
-            f"({load_driver_branches().rule}); it is unknown whether {host} with {host_branch} supports it"
+            f"({load_driver_branches().rule}); it is unknown whether {host} (branch {host_branch}) "
+            f"supports it"
         )
         remedy = f"check the release notes for the host's release, or use a package from branch {host_branch}"
         findings.add_vm(Code.GUEST_DRIVER_UNKNOWN, resolved.desired, message, remedy)
@@ -221,8 +222,8 @@ def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, f
     if not branch or not module.branches or branch in module.branches:
         return
     message = (
-        f"the guest's driver is from branch {branch}, but {host} with {host_branch} supports "
-        f"{' or '.join(module.branches)}; the vGPU would not load"
+        f"the guest's driver is from branch {branch}, but {host} (branch {host_branch}) supports only "
+        f"{', '.join(module.branches)}; the vGPU would not load"
     )
     remedy = f"use a package from branch {module.branches[0]} in `guest.driver`"
     findings.add_vm(Code.GUEST_DRIVER_BRANCH, resolved.desired, message, remedy)
@@ -466,7 +467,7 @@ def _check_workers(team: Team, subject: Subject, findings: Findings) -> None:
     for one in team.workers:
         kinds.setdefault(_gpus_of(one.vm), []).append(one.vm.name)
     if len(kinds) > 1:
-        words = "; ".join(f"{listed(names)} {words}" for words, names in kinds.items())
+        words = "; ".join(f"{listed(names)}: {words}" for words, names in kinds.items())
         message = f"the workers have different GPUs ({words}), so every step waits for the slowest one"
         findings.add(Code.WORKERS_UNEQUAL, subject, message, "use the same GPUs for all workers")
 
@@ -474,7 +475,7 @@ def _check_workers(team: Team, subject: Subject, findings: Findings) -> None:
 def _gpus_of(vm: DesiredVm) -> str:
     words = [_gpu_text(gpu) for gpu in vm.gpus]
     kinds = dict.fromkeys(words)
-    return "have " + " and ".join(f"{words.count(one)} x {one}" for one in kinds) if kinds else "have none"
+    return " and ".join(f"{words.count(one)} x {one}" for one in kinds) or "none"
 
 
 def _gpu_text(gpu: GpuEntry) -> str:
@@ -555,11 +556,11 @@ def _check_elastic(team: Team, subject: Subject, findings: Findings) -> None:
     if most > len(team.workers):
         there = counted(len(team.workers), "worker")
         message = (
-            f"`elastic` allows {most} workers, but only {there} exist; torchrun waits 30 seconds for more"
+            f"`elastic` allows {most} workers, but the plan has only {there}; torchrun waits 30 seconds for "
+            f"more"
         )
-        findings.add(
-            Code.ELASTIC_BEYOND, subject, message, f"set it to {len(team.workers)} or less, or add workers"
-        )
+        remedy = f"set the maximum to {len(team.workers)} or less, or add workers"
+        findings.add(Code.ELASTIC_BEYOND, subject, message, remedy)
 
 
 def _check_head(training: DesiredTraining, subject: Subject, findings: Findings) -> None:
@@ -574,6 +575,6 @@ def _check_head(training: DesiredTraining, subject: Subject, findings: Findings)
         findings.add(Code.HEAD_ABSENT, subject, message, remedy)
     elif training.head is not None and training.shared_folder is None and not training.mounts:
         count = counted(len(training.workers), "worker")
-        message = f"without a shared or mounted folder, you must copy data and code to each of {count}"
+        message = f"without a shared or mounted folder, you must copy data and code to each of the {count}"
         remedy = "set training: {shared_folder: {}}, or mount a shared folder with `mounts`"
         findings.add(Code.NO_SHARED_FOLDER, subject, message, remedy)

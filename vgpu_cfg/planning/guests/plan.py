@@ -195,7 +195,7 @@ class GuestPlanner:
         modules = [one for one in update.spec.modules if one.kind in names_of_all]
         names = restarting(update, modules)
         if names and not self.options.allow_power_cycle:
-            message = f"{listed(names)} may restart its running guest, which requires a power cycle"
+            message = f"staging {listed(names)} may restart its running guest, which counts as a power cycle"
             remedy = "to allow it, add --allow-power-cycle"
             self.findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, resolved.desired, message, remedy)
 
@@ -254,12 +254,9 @@ def check_mark(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
     left = [name for name in MODULE_ORDER if name in update.known.mark and name not in requested]
     foreign = sorted(update.known.mark.keys() - set(MODULE_ORDER))
     if left:
-        message = (
-            f"{listed(left, shown=6)} was staged and is kept, although the plan file no longer requests it"
-        )
-        findings.add_vm(
-            Code.GUEST_LEFTOVERS, resolved.desired, message, "if it causes problems, remove it from the guest"
-        )
+        message = f"the guest still has components that the plan no longer requests: {listed(left, shown=6)}"
+        remedy = "if they cause problems, remove them from the guest"
+        findings.add_vm(Code.GUEST_LEFTOVERS, resolved.desired, message, remedy)
     if foreign:
         message = (
             f"another release of vgpu-cfg staged {listed(foreign, shown=6)}, which this release does not "

@@ -242,7 +242,7 @@ def _check_globs(
             message = f"no host matches {glob!r}" + (f" in {entry.cluster}" if entry.cluster else "")
             remedy = did_you_mean(glob, everyone, noun="hosts")
             if outside := [one.name for one in observed.hosts if matches_any(one.name, (glob,))]:
-                message += f"; {listed(outside, shown=6)} is not in the plan's datacenter and cluster"
+                message += f"; outside the plan's datacenter or cluster: {listed(outside, shown=6)}"
             findings.add(Code.HOST_NOT_MATCHED, subject, message, remedy)
 
 

@@ -242,7 +242,7 @@ def _assess_unread(resolved: ResolvedHost, unread: Iterable[_Unread], findings: 
         elif not _is_objected_to(resolved, setting, desired, findings):
             resolved.has_refusals = True
             message = f"{desired.id} cannot be read: {reading.unread}"
-            remedy = "resolve this, then run `plan` again"
+            remedy = "fix the cause, then run `plan` again"
             findings.add(Code.SETTING_UNREAD, resolved.subject, message, remedy)
     if closed:
         _report_closed(resolved, closed, findings)

@@ -186,7 +186,7 @@ def _report_kept(resolved: ResolvedHost, flips: ModeChanges, findings: Findings)
         return
     names = listed(flips.lacking, shown=6)
     kept = "; ".join(f"{pci_id} {why}" for pci_id, why in sorted(flips.kept.items()))
-    message = f"{names} require more GPUs than are free; these GPUs are not reassigned: {kept}"
+    message = f"not enough GPUs are free for {names}; these GPUs are not reassigned: {kept}"
     remedy = "under `hosts.gpus`, specify `use` for each of these GPUs"
     findings.add(Code.SHARING_UNCLEAR, resolved.subject, message, remedy)
 

@@ -220,7 +220,7 @@ def _check_drs(found: Evacuation, resolved: ResolvedHost, findings: Findings) ->
             _refuse(found, resolved, findings, message, remedy)
     if left:
         names = listed((vm.name for vm in left), shown=6)
-        remedy = "move them or power them off manually, or set DRS to fully automated"
+        remedy = "move these VMs or power them off manually, or set DRS to fully automated"
         _refuse(found, resolved, findings, f"DRS does not migrate {names}: {why}", remedy)
 
 

@@ -68,11 +68,11 @@ def absence_of(resolved: ResolvedHost, plan: PlanIdentity) -> Objection | None:
     if host.connection is Connection.CONNECTED:
         return None
     if mark is None or not mark.maintenance:
-        message = f"it is {host.connection.value}, so its state is unknown"
+        message = f"it {host.connection.words}, so its state is unknown"
         return Objection(Code.HOST_SILENT, message, "reconnect it, then run `plan` again")
     if mark.is_of(plan):
         return None
-    message = f"it is {host.connection.value}; plan {mark.plan} took it down"
+    message = f"it {host.connection.words}; plan {mark.plan} took it down"
     return Objection(Code.HOST_SILENT, message, f"wait for {mark.plan} to finish")
 
 
@@ -95,7 +95,7 @@ def check_owners(resolved: ResolvedHost, findings: Findings) -> None:
         owners.append(f"the configuration profile of cluster {resolved.view.cluster.name}")
     if not owners or not resolved.drifts or resolved.is_checked_only:
         return
-    message = f"{listed(owners)} manages its settings, so any changes by this plan would be reverted"
+    message = f"its settings are managed by {listed(owners)}, so any changes by this plan would be reverted"
     remedy = "change the settings there, or set `mode: check` in this entry"
     findings.add(Code.SETTING_OWNED, resolved.subject, message, remedy)
     resolved.is_blocked = True
@@ -149,7 +149,7 @@ def check_maintenance(resolved: ResolvedHost, findings: Findings) -> bool:
     else:
         message = f"it is in maintenance mode{who}, but not for a plan; no VM can start on it"
         where = shlex.quote(resolved.view.host.inventory_path or resolved.name)
-        remedy = f"check with that user, then run `govc host.maintenance.exit {where}`"
+        remedy = f"find out why, then run `govc host.maintenance.exit {where}`"
         findings.add(Code.UNEXPLAINED_MAINTENANCE, resolved.subject, message, remedy)
     return True
 
@@ -158,7 +158,7 @@ def _entered(entry: MaintenanceEntry | None) -> str:
     """Say who took a host into maintenance mode and when, as far as that is known."""
     if entry is None:
         return ""
-    return f" since {entry.at:%Y-%m-%d %H:%M}" + (f" by {entry.by}" if entry.by else "")
+    return f" (since {entry.at:%Y-%m-%d %H:%M}{f', by {entry.by}' if entry.by else ''})"
 
 
 def check_disruption(resolved: ResolvedHost, phases: Phases, findings: Findings) -> bool:
@@ -202,8 +202,8 @@ def check_taken_back(resolved: ResolvedHost, findings: Findings) -> None:
         if now.passthrough_enabled or now.passthrough_active:
             names = listed(unread, shown=6)
             message = (
-                f"{drift.desired.id} is returned to the host, but it could not be determined whether "
-                f"{names} uses the device"
+                f"{drift.desired.id} would return the device to the host, but VMs that may use it could not "
+                f"be read: {names}"
             )
             findings.add(
                 Code.HOLDER_UNKNOWN, resolved.subject, message, "grant the account read access to the VM"
@@ -289,7 +289,7 @@ def check_nodes(resolved: ResolvedHost, findings: Findings) -> None:
         if nic.numa_node not in nodes:
             where = ", ".join(str(node) for node in sorted(nodes))
             name = nic.device or nic.pci_id
-            message = f"{name} is on NUMA node {nic.numa_node}, but the GPUs are on {where}"
+            message = f"{name} is on NUMA node {nic.numa_node}, but the GPUs are on node {where}"
             remedy = "use a NIC on a GPU's node, or move the card to another slot"
             findings.add(Code.GPU_NIC_APART, resolved.subject, message, remedy)
 

@@ -333,6 +333,6 @@ def check_canary(changes: Sequence[Change], canaries: Sequence[Canary], findings
     ]
     if len(upgraded) > 1 and not any(change.id in first for change in upgraded):
         others = listed([change.host.name for change in upgraded[1:]], shown=6)
-        message = f"it receives a new driver at the same time as {others}, without a canary"
+        message = f"it gets the new driver at the same time as {others}, without a canary"
         remedy = "set disruption: {canary: 1} to check its guests before the next host is changed"
         findings.add(Code.DRIVER_WITHOUT_CANARY, upgraded[0].subject, message, remedy)

@@ -217,7 +217,7 @@ class Candidates:
 def host_group_not_found(name: str, clusters: Sequence[Cluster]) -> tuple[Code, str, str]:
     """Return the finding that no cluster has a host group."""
     known = [group.name for cluster in clusters for group in cluster.host_groups]
-    message = f"{listed(cluster.name for cluster in clusters)} has no host group {name!r}"
+    message = f"no host group {name!r} in {listed(cluster.name for cluster in clusters)}"
     remedy = did_you_mean(name, known, noun="host groups") or "create it in vCenter under VM/Host Groups"
     return Code.HOST_GROUP_NOT_FOUND, message, remedy
 

@@ -291,7 +291,7 @@ def obstacle_text(state: GpuState, gpu: Gpu) -> str:
 def out_of_use(host: Host, pci_id: str = "") -> str:
     """Return why nothing can or must start on a host or one of its GPUs; empty if something can."""
     if host.connection is not Connection.CONNECTED:
-        return f"host is {host.connection.value}"
+        return f"host {host.connection.words}"
     if host.is_in_maintenance_mode:
         return "host is in maintenance mode"
     if host.cordon is not None:

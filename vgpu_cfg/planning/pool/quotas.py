@@ -213,14 +213,14 @@ def _report(
     ours = [name for name in then.vms if name in own]
     held = f"{share.holder}: {then.worded(then.held)} of {share.called}"
     most = f"the limit is {then.worded(then.limit)} ({share.origin})"
-    by = f" by {_named(now.vms)}" if now.vms else ""
+    by = f" (used by {_named(now.vms)})" if now.vms else ""
     if then.held <= then.limit:
         if ours:
             message = f"{held} in use after this plan; {most}; {ENFORCES_NONE}"
             findings.add(Code.SHARE_KEPT, subject, message)
     elif not now.allows(then):
-        added = f"{then.worded(then.held - now.held)} more with this plan, for {_named(ours)}"
-        message = f"{held} would be in use; {most}; {then.worded(now.held)} now{by}, {added}"
+        added = f"this plan adds {then.worded(then.held - now.held)} for {_named(ours)}"
+        message = f"{held} would be in use; {most}; currently {then.worded(now.held)}{by}; {added}"
         remedy = f"use fewer, or ask the owner of the quota file for a larger quota; {ENFORCES_NONE}"
         findings.add(Code.SHARE_EXCEEDED, subject, message, remedy)
     elif ours:
@@ -467,9 +467,10 @@ def report_licences(desired: DesiredPlan, observed: Inventory, held: Holdings, f
             if ours:
                 findings.add(Code.LICENCES_KEPT, subject, f"{then.need} needed; {then.has}")
         elif then.needed > now.needed:
+            by = f" (needed by {_named(now.vms)})" if now.vms else ""
             message = (
-                f"{then.need} would be needed, but {then.has}; {now.needed} now{now.by}, "
-                f"{then.needed - now.needed} more with this plan, for {_named(ours)}"
+                f"{then.need} would be needed, but {then.has}; currently {now.needed}{by}; "
+                f"this plan adds {then.needed - now.needed} for {_named(ours)}"
             )
             remedy = (
                 "start fewer VMs, or buy licenses and raise the number; unlicensed vGPUs run at "

@@ -400,7 +400,8 @@ class Booking:
         for one, count in moment.reserved:
             by = self.account_of(one)
             held.append(f"plan {one.plan}{f' ({by})' if by else ''} has reserved {count}, {one.period}")
-        of = f"{max(0, moment.free)} of {moment.total} are free at {moment.at:{_MOMENT}} UTC"
+        free = max(0, moment.free)
+        of = f"{free} of {moment.total} {'is' if free == 1 else 'are'} free at {moment.at:{_MOMENT}} UTC"
         return f"{of}: {'; '.join(held)}" if held else of
 
 
@@ -419,7 +420,8 @@ def _refuse_overbooking(
             told.add(short.pool)
             where = booking.where(short.pool)
             message = (
-                f"{counted(short.take, 'GPU')} of {where} would be used, but {booking.words(short.moment)}"
+                f"the plan would use {counted(short.take, 'GPU')} ({where}), but "
+                f"{booking.words(short.moment)}"
             )
             subject = Subject(kind="plan", name=desired.name)
             findings.add(Code.GPUS_RESERVED, subject, message, _ANOTHER_TIME)

@@ -397,7 +397,7 @@ def _later(asked: _Asked, most: int) -> Iterator[LaterRoom]:
         count = most_that(partial(passes, at), left, asked.guess(free[at]))
         if count < left:
             short = short_at(at, count + 1)[0]
-            text = f"of {booking.where(short.pool)}, {booking.words(short.moment)}"
+            text = f"for {booking.where(short.pool)}, {booking.words(short.moment)}"
             accounts = tuple(booking.account_of(one) for one, _ in short.moment.reserved)
             cluster = booking.cluster_of(short.pool)
             yield LaterRoom(count, cluster, short.pool[1], text, short.moment, accounts)

@@ -98,8 +98,8 @@ class RdmaChecks:
         parts = dict.fromkeys(need.name for need in resolved.fit.variant if not need.is_full)
         if parts:
             message = (
-                f"{listed(parts)} is a fraction of a GPU; NVIDIA supports GPUDirect RDMA only for certain "
-                "vGPUs and does not list them"
+                f"it uses fractions of a GPU ({listed(parts)}); NVIDIA supports GPUDirect RDMA only for "
+                "certain vGPUs and does not list them"
             )
             remedy = "use a full-GPU profile, or measure the bandwidth from GPU memory with `vgpu-cfg verify`"
             self._findings.add_vm(Code.GPUDIRECT_ON_FRACTION, resolved.desired, message, remedy)
@@ -135,7 +135,9 @@ class RdmaChecks:
             if isinstance(nic, WantedNic) and nic.kind == PVRDMA and nic.backing.portgroup_key is None
         ]
         if standard:
-            message = f"a PVRDMA NIC requires a distributed port group, but {listed(standard)} is not one"
+            message = (
+                f"a PVRDMA NIC requires a distributed port group, not a standard one: {listed(standard)}"
+            )
             remedy = "specify a port group on a distributed switch, or set type: vmxnet3"
             self._findings.refuse_vm(Code.PVRDMA_NOT_DISTRIBUTED, vm, message, remedy)
         guest_id = resolved.base.guest_id
@@ -147,7 +149,8 @@ class RdmaChecks:
         if resolved.gpus:
             message = "a PVRDMA NIC can access only guest memory, so GPUDirect and ATS are not available"
             remedy = (
-                "for direct communication between GPUs, set type: passthrough or sriov with `rdma: gpudirect`"
+                "to transfer data directly to and from GPU memory, set type: passthrough or sriov with "
+                "`rdma: gpudirect`"
             )
             self._findings.add_vm(Code.PVRDMA_NO_GPUDIRECT, vm, message, remedy)
         if view is None or standard:

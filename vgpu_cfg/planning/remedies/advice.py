@@ -63,11 +63,11 @@ FARTHEST_FIRST = (
 REMEDIES = NIC_REMEDIES | {
     Code.NO_SUCH_BOARD: "specify a cluster with hosts that have this board, or use a profile that their "
     "boards support",
-    Code.NO_HOST_DRIVER: "install NVIDIA's host driver and disable passthrough of the GPU; then check "
+    Code.NO_HOST_DRIVER: "install NVIDIA's host driver and disable passthrough for the GPU; then check "
     "`nvidia-smi` on the host",
     Code.NOT_SHARED_DIRECT: "set the host's default graphics type to Shared Direct (Configure > "
     "Graphics), and restart its Xorg service",
-    Code.GPU_IN_PASSTHROUGH: "disable passthrough of the GPU (Configure > PCI Devices), or use the entire "
+    Code.GPU_IN_PASSTHROUGH: "disable passthrough for the GPU (Configure > PCI Devices), or use the entire "
     "GPU with `pin`",
     Code.PROFILE_NOT_OFFERED: "run `vgpu-cfg inventory` to see the hosts' resources",
     Code.PROFILE_NEEDS_NEWER_ESXI: "upgrade ESXi, or use another profile",

@@ -187,7 +187,7 @@ def _next(
     path = shlex.quote(vm.inventory_path or vm.name)
     for found in wrong:
         if found.command and vm.mark is not None:
-            reason = f"with the plan file for {vm.mark.plan}, which owns the VM: fixes this"
+            reason = f"fixes this; use the plan file for {vm.mark.plan}, which owns the VM"
             return "vgpu-cfg plan PLAN", reason
         if found.command:
             off = " with the VM powered off" if vm.is_on else ""

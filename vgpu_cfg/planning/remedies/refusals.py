@@ -112,7 +112,7 @@ def _hindrances(found: Sequence[_HostRefusal]) -> tuple[Hindrance, ...]:
         shown += [Hindrance(subject=subject, reason=reason) for reason in reasons]
         left -= len(hosts)
     if left:
-        shown.append(Hindrance(subject=counted(left, "more host"), reason="are also unsuitable"))
+        shown.append(Hindrance(subject=counted(left, "more host"), reason="also unsuitable"))
     return tuple(shown)
 
 
@@ -178,7 +178,7 @@ def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _Host
         _assess_preferences(found, host, shape)
     if found.codes and claims:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
-        found.note = f"powered off, so not blocking at present: {listed(off)}"
+        found.note = f"powered off, so not currently blocking: {listed(off)}"
     return found
 
 
@@ -227,7 +227,7 @@ def _assess_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members:
         for held in gpu.held if any(index in one for one in sets) else ():
             holders.setdefault((held.vm, held.is_planned), set()).add(gpu.pci_id)
     words = (
-        f"{vm} uses {counted(len(gpus), 'GPU')}" if not is_planned else f"{vm} is planned on {len(gpus)}"
+        f"{vm} {'will use' if is_planned else 'uses'} {counted(len(gpus), 'GPU')}"
         for (vm, is_planned), gpus in holders.items()
     )
     why = f": {listed(words, shown=6)}" if holders else ": none of them are available for vGPUs"
@@ -336,7 +336,7 @@ def _slot_text(code: Code, host: HostState, shape: Shape) -> str:
             return f"is used for vGPUs: {'; '.join(_holder_text(gpu.held) for gpu in host.gpus if gpu.held)}"
         case Code.PASSTHROUGH_ABSENT:
             nics = [pci.pci_id for pci in host_functions(host.host) if pci.pci_id in shape.fixed]
-            what = f": {listed(nics)} is a NIC; use `nics` for it" if nics else ""
+            what = f": NICs belong under `nics` ({listed(nics)})" if nics else ""
             return f"has no GPU at that address{what}"
         case _:
             return "has no such device"

@@ -139,7 +139,7 @@ def check_conditions(
 
 def _host(host: Host) -> StartCondition:
     if host.connection is not Connection.CONNECTED:
-        return _wrong(ConditionKind.HOST, f"{host.name} is {host.connection.value}")
+        return _wrong(ConditionKind.HOST, f"{host.name} {host.connection.words}")
     if host.is_in_maintenance_mode:
         return _wrong(ConditionKind.HOST, f"{host.name} is in maintenance mode")
     return _right(ConditionKind.HOST, "host available")

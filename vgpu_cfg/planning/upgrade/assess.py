@@ -223,7 +223,9 @@ def _blocked(host: Host, patient: Patient, present: str, wanted: str, target: Ta
         board = patient.catalog.of_device(gpu.pci)
         end = known.end_of(board, gpu.name) if not gpu.is_passthrough else None
         if end is not None and branch is not None and branch.release > end.release:
-            return f"vGPU {end.release} was the last release for its {board.key if board else gpu.name}"
+            return (
+                f"vGPU {end.release} was the last release to support its {board.key if board else gpu.name}"
+            )
     image = facts.image
     if image is not None and image.manager:
         return f"{image.manager} manages the image of its cluster"

@@ -162,8 +162,8 @@ class _Draining:
             ]
         names = " ".join(f"--power-off={vm.name}" for vm, _ in self.unapproved)
         for vm, message in self.unapproved:
-            approval = f"with the approval of {'its owner' if len(self.unapproved) == 1 else 'their owners'}"
-            self._refuse(Code.DRAIN_SWITCHES_OFF, vm, message, f"{approval}, add {names}")
+            who = "its owner agrees" if len(self.unapproved) == 1 else "their owners agree"
+            self._refuse(Code.DRAIN_SWITCHES_OFF, vm, message, f"if {who}, add {names}")
         return upkeep_plan("drain", self.observed, changes, self.touched.values(), self.findings)
 
     def _cordons(self) -> Iterator[SetCordon]:
@@ -217,7 +217,7 @@ class _Draining:
         self.placements += places.placements.values()
         host = self.away.hosts[0]
         subject = Subject(kind="host", name=host.name, moid=host.moid)
-        remedy = "drain the host when fewer GPU VMs are running; VMs without a GPU elsewhere are not moved"
+        remedy = "drain the host when fewer GPU VMs are running; VMs move only to hosts with a free GPU"
         for doubt in places.doubts:
             self.findings.add(Code.DRAIN_UNSURE, subject, doubt, remedy)
 
@@ -292,7 +292,7 @@ def owner_text(vm: Vm) -> str:
     mark = vm.mark
     if mark is None or not _is_of_a_plan(vm):
         return "not owned by a plan" if vm.manager is None else f"managed by {vm.manager.words}"
-    return f"of plan {mark.plan}{(f', made by {mark.made_by}' if mark.made_by else '')}"
+    return f"plan {mark.plan}{(f', created by {mark.made_by}' if mark.made_by else '')}"
 
 
 def _is_of_a_plan(vm: Vm) -> bool:

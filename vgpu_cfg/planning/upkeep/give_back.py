@@ -153,9 +153,7 @@ class _GivenBack:
             return [move(vm, here, host, is_running=True, stun_ms=stun_ms(vm.detail, here)), gone]
         if vm.name not in self.power_off:
             again = shlex.join([*_again(host), f"--power-off={vm.name}"])
-            remedy = (
-                f"with its owner's approval, run `{again}` to move it back; add --stay to cancel the return"
-            )
+            remedy = f"if its owner agrees, run `{again}` to move it back; add --stay to cancel the return"
             self._tell(vm, f"it stays on {here.name}: {cold}", remedy)
             return []
         # All that was known stays known: should the shutdown fail, the VM is still where a drain put it.

@@ -265,9 +265,9 @@ def report_dropped(vm: PlacedVm, findings: Findings) -> None:
     """Report the keys that the plan file no longer states for a VM: they are not managed now."""
     if dropped := dropped_keys(vm):
         words = listed((f"{key} ({shown})" for key, shown in dropped.items()), shown=6)
-        message = f"no longer managed because it was removed from the plan file: {words}"
+        message = f"keys removed from the plan file and no longer managed: {words}"
         remedy = (
-            "the current value is kept; to change it, add the key again. This finding is reported until "
+            "the current values are kept; to change one, add its key again. This finding is reported until "
             "the VM changes again"
         )
         findings.add_vm(Code.NO_LONGER_MANAGED, vm.desired, message, remedy)

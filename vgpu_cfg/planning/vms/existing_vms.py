@@ -156,7 +156,9 @@ def assess_changes(
     elif cycle and not options.allow_power_cycle:
         live = {"power", *(one.edit.key for one in edits.edits if one.is_live)}
         keys = dict.fromkeys(edit.key for change in cycle for edit in change.edits if edit.key not in live)
-        message = f"{listed(keys, shown=6)} cannot be changed while it is running; a power cycle is required"
+        message = (
+            f"{listed(keys, shown=6)} cannot be changed while the VM is running; a power cycle is required"
+        )
         if resolved.move is not None and resolved.move.why_cold:
             message += f"; moving it also requires powering it off, because {resolved.move.why_cold}"
         remedy = "to allow it, add --allow-power-cycle"
@@ -170,7 +172,7 @@ def assess_changes(
     if disks.missing:
         what = counted(len(disks.missing), "disk")
         others = listed(map(disk_text, resolved.disks.others)) if resolved.disks is not None else ""
-        message = f"`disks` contains {what} that cannot be clearly matched to a disk; the VM has {others}"
+        message = f"`disks` contains {what} that cannot be matched to one of the VM's disks: {others}"
         remedy = "these disks are not changed; detach the unmanaged disks, or set `ignore: [disks]`"
         findings.add_vm(Code.DISK_UNCLEAR, resolved.desired, message, remedy)
     if disks.grows and resolved.base.snapshot_moid is not None:

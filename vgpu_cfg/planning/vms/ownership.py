@@ -202,8 +202,8 @@ def refuse_nothing(
     desired: DesiredPlan, options: PlanOptions, findings: Findings, severity: Severity = Severity.ERROR
 ) -> None:
     """Say that none of the plan's VMs is there, or none of those that were chosen."""
-    matching = f" and matches {' or '.join(options.only)}" if options.only else ""
-    message = f"none of the plan file's VMs exist{matching}"
+    matching = f" that match {' or '.join(options.only)}" if options.only else ""
+    message = f"none of the plan file's VMs{matching} exist"
     subject = Subject(kind="plan", name=desired.name)
     findings.add(Code.NOTHING_SELECTED, subject, message, how_to_select(options, desired), severity)
 

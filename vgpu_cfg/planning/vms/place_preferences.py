@@ -229,9 +229,9 @@ def _apart(rule: ClusterRule, vm: Vm, host: Host, observed: Inventory) -> str:
     running = [other for other in known if other.is_on]
     if rule.kind == "anti_affinity":
         names = [other.name for other in running if other.host_moid == host.moid]
-        return f"{listed(names)} runs on that host" if names else ""
+        return f"that host runs {listed(names)}" if names else ""
     names = [other.name for other in running if other.host_moid != host.moid]
-    return f"{listed(names)} runs on another host" if names else ""
+    return f"another host runs {listed(names)}" if names else ""
 
 
 def _away(rule: VmHostRule, vm: Vm, host: Host, cluster: Cluster) -> str:

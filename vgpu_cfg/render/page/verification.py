@@ -14,7 +14,7 @@ from vgpu_cfg.render.views.verification import STATE_WORDS, ReportView
 
 _FIT_WORDS: dict[FitsBranch, tuple[str, Tone]] = {
     FitsBranch.YES: ("compatible", "good"),
-    FitsBranch.NO: ("excluded by a vendor document", "bad"),
+    FitsBranch.NO: ("ruled out by a vendor document", "bad"),
     FitsBranch.UNKNOWN: ("unknown", "warn"),
 }
 

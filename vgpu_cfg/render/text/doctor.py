@@ -236,8 +236,8 @@ def render_outline(outline: Outline, width: int) -> list[Text]:
     events = counted(outline.calls.total(), "event")
     facts = {
         "NAMES": f"every object's name begins with {outline.mark.start}",
-        "SPACE": f"{size(outline.datastore_mib)} on the datastore at most",
-        "TIME": f"{outline.minutes} minutes at most, including cleanup",
+        "SPACE": f"at most {size(outline.datastore_mib)} on the datastore",
+        "TIME": f"at most {outline.minutes} minutes, including cleanup",
         "REMAINS": f"{counted(outline.tasks, 'task')} and about {events} in vCenter's lists",
         "ROLE": f"vgpu-cfg privileges --trial {steps}",
         "REMOVES": "all objects at the end, after an error and on Ctrl-C; if vgpu-cfg is killed, run "

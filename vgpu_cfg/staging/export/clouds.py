@@ -87,7 +87,7 @@ def write_skypilot(host_list: HostList, options: ExportOptions) -> Exported:
     ]
     if odd := [host for host in host_list.workers if host.port != _SSH_PORT]:
         names = ", ".join(host.host_name for host in odd)
-        notes.append(f"{names} listen on a port other than 22: set HostName and Port in ~/.ssh/config")
+        notes.append(f"SSH uses a port other than 22 on {names}: set HostName and Port in ~/.ssh/config")
     return Exported({"ssh_node_pools.yaml": text}, tuple(notes))
 
 

@@ -42,7 +42,7 @@ def stage_traffic(module: TrafficModule, context: StagingContext) -> Staged:
     """Write the classes and the unit that sets them at each boot."""
     if not 0 < module.control_mbps < module.link_mbps:
         raise GuestError(
-            f"cannot guarantee the control plane {module.control_mbps} of {module.link_mbps} Mbit/s",
+            f"cannot reserve {module.control_mbps} of {module.link_mbps} Mbit/s for the control plane",
             subject=context.spec.vm,
             remedy="in training.traffic, set control_mbps below link_mbps",
         )

@@ -14,6 +14,7 @@ from vgpu_cfg.model.choices import Approval
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.guests.modules import branch_of_package, kind_of_package
 from vgpu_cfg.model.plan_values import Disruption
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code, code_of
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.planning.guests.drivers import guest_branches, host_branches
@@ -50,11 +51,11 @@ def _flags(situation: Situation) -> Iterator[Candidate]:
             flag, command = f"allow={approval}", f"--allow {approval}"
             yield Candidate(FixKind.FLAG, f"approve: {what}", Cost.HOST_RESTART, flag=flag, command=command)
     if any(situation.errors(Code.NOT_PINNED)):
-        says = "download packages and archives without verifying a checksum"
+        says = "download packages and archives without verifying checksums"
         yield Candidate(FixKind.LEAVE, says, Cost.WORK, (Edit(("unpinned",), True),))
     if any(situation.errors(Code.MANY_DELETIONS)):
         count = sum(change.deletes is not None for change in situation.plan.changes)
-        says = f"allow {count} VMs to be deleted"
+        says = f"allow {counted(count, 'VM')} to be deleted"
         yield Candidate(
             FixKind.FLAG, says, Cost.WORK, flag=f"allow_destroy={count}", command=f"--allow-destroy {count}"
         )

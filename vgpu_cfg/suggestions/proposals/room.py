@@ -72,7 +72,7 @@ def _back(hosts: list[Host]) -> Iterator[Candidate]:
             says = f"take {host.name} out of maintenance mode"
             command = f"govc host.maintenance.exit {path}"
         else:
-            says = f"reconnect {host.name}, which is {host.connection.value}"
+            says = f"reconnect {host.name}, which {host.connection.words}"
             command = f"govc host.reconnect -host {path}"
         yield act(says, back_in_use(host.moid), command, Cost.MOVE)
 

@@ -330,7 +330,7 @@ def _places(situation: Situation) -> Iterator[Candidate]:
         if vm.place.max_hosts:
             yield from _ask(situation, vm, "on any number of hosts", ("place.max_hosts", None))
         if vm.place.max_per_host:
-            yield from _ask(situation, vm, "with any number per host", ("place.max_per_host", None))
+            yield from _ask(situation, vm, "with any number of VMs per host", ("place.max_per_host", None))
         if not vm.place.hosts:
             yield from _elsewhere(situation, vm)
     for vm in situation.lines(Code.SPREAD_IMPOSSIBLE):

@@ -68,7 +68,7 @@ def ask_gpu_health(view: GuestView) -> Asking:
 
 def ask_host_gpu_health(view: HostView) -> Asking:
     """Check the GPUs of vGPUs in the same way, if the host's shell may be used."""
-    unheld = f"in passthrough, and no running VM in the plan has it: {', '.join(view.unheld)}"
+    unheld = f"in passthrough mode, but no running VM in the plan has it: {', '.join(view.unheld)}"
     if not view.vgpus:
         return unproven(unheld) if view.unheld else skipped("no VM in the plan has a vGPU on this host")
     if not view.has_shell:
@@ -161,9 +161,9 @@ def ask_diagnostics(view: GuestView) -> Asking:
     """Run DCGM's diagnostics on GPUs in passthrough that are idle; without DCGM, the readings decide."""
     gpus = view.learned.gpus.gpus if view.learned.gpus is not None else ()
     if not view.gpus or view.vgpus:
-        return skipped("DCGM tests only GPUs in passthrough")
+        return skipped("DCGM tests only passthrough GPUs")
     if is_absent((yield Command(("dcgmi", "--version")))):
-        return skipped("no DCGM in the guest; `gpu-health` and `kernel-log` replace it")
+        return skipped("DCGM is not installed in the guest; see `gpu-health` and `kernel-log` instead")
     if users := [name for gpu in gpus for name in gpu.processes]:
         return unproven(f"dcgmi diag requires idle GPUs; in use by {', '.join(users)}")
     answer = yield Command(_DIAGNOSTICS, timeout_seconds=1800)

@@ -308,7 +308,7 @@ def test_a_guest_that_says_done_without_a_module_is_not_believed() -> None:
 
     guest.report = report_less  # type: ignore[method-assign]  # the fake is bent for this test
     report, _ = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
-    assert "driver is missing" in report.outcomes[0].message
+    assert "modules are missing: driver" in report.outcomes[0].message
 
 
 def test_a_vm_that_is_off_is_not_staged() -> None:

@@ -34,4 +34,4 @@ def test_a_host_that_another_plan_took_down_is_left_to_it() -> None:
     assert kinds(found) == []
     (told,) = [one for one in found.diagnostics if one.code == "VG526"]
     assert told.severity is Severity.WARNING
-    assert told.message.startswith("it is notResponding; plan other took it down; no VM")
+    assert told.message.startswith("it does not respond; plan other took it down; no VM")

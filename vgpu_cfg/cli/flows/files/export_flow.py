@@ -120,7 +120,7 @@ def _named(desired: DesiredPlan, globs: Sequence[str]) -> tuple[str, ...]:
     for glob in globs:
         if not any(matches_any(name, [glob]) for name in known):
             raise NotFound(
-                f"the plan file has no VM {glob!r}",
+                f"the plan file contains no VM named {glob!r}",
                 subject=desired.name,
                 remedy=did_you_mean(glob, known, noun="VMs"),
             )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.errors import NotPermitted
+from vgpu_cfg.model.wording import counted
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Plan
@@ -95,7 +96,7 @@ def _not_permitted(lacking: Mapping[Needed, tuple[str, ...]], observed: Inventor
 
     privileges = sorted({name for names in lacking.values() for name in names})
     moids = sorted({one.moid for one in lacking})
-    more = f" and {len(moids) - 1} more objects" if len(moids) > 1 else ""
+    more = f" and {counted(len(moids) - 1, 'more object')}" if len(moids) > 1 else ""
     return NotPermitted(
         f"{_account(observed)} lacks {', '.join(privileges)}",
         subject=f"{describe(moids[0], observed)[1]}{more}",

@@ -98,7 +98,7 @@ def _objects_to_passthrough(view: HostView, desired: DesiredSetting) -> Objectio
         return Objection(Code.NIC_IN_USE, held_by(holders), TAKE_IT_OUT) if holders else None
     if reason := base_unread(view):
         message = f"it is unknown whether the host uses {desired.device}: {reason}"
-        return Objection(Code.SETTING_UNREAD, message, "resolve this, then run `plan` again")
+        return Objection(Code.SETTING_UNREAD, message, "fix the cause, then run `plan` again")
     function, nic = _function(view, desired.device), view.nic(desired.device)
     if function is not None and not function.passthrough_capable and WAITS_FOR_IOMMU not in desired.note:
         message = f"{desired.device} does not support passthrough"

@@ -70,7 +70,7 @@ def _refuse_unknown(
     names = [profile.name for profile in gpu.profile]
     hosts = sorted({host for name in names for host in offered.hosts(name)})
     if hosts:
-        message = f"{listed(names)} is offered by {listed(hosts)}, but its board is not in the catalog"
+        message = f"the catalog has no board for {listed(names)} (offered by {listed(hosts)})"
         remedy = "add a board file to profiles/ (see profiles/README.md)"
         findings.refuse_vm(Code.PROFILE_UNKNOWN, vm, message, remedy)
         return

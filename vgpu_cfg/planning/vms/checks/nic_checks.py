@@ -110,11 +110,13 @@ def check_functions(
         near_ones = [pci_id for pci_id in near_ones if pci_id not in is_apart]
         if near_ones:
             message = (
-                f"ESXi selects its GPU, possibly on NUMA node {node_list(sorted(elsewhere))}, away from its "
+                f"ESXi selects its GPU and may choose one on NUMA node "
+                f"{node_list(sorted(elsewhere))}, away from its "
                 f"NIC {listed(dict.fromkeys(near_ones))}"
             )
             remedy = (
-                "after it starts, check with `vgpu-cfg inventory`; with GPU passthrough, the GPU is fixed"
+                "after it starts, check with `vgpu-cfg inventory`; to choose the GPU yourself, use "
+                "GPU passthrough"
             )
             findings.add_vm(Code.ASSIGNED_NODE_OPEN, vm, message, remedy)
     loose = _assignable(vm.name, needs, stock) - {None, *gpu_nodes}
@@ -153,7 +155,7 @@ def check_bound(vm: DesiredVm, plans: Sequence[PlannedFunction], host: Host, fin
             f"bound to NIC {', '.join(fixed)} on {host.name}, which prevents vMotion, HA restarts and live "
             f"snapshots"
         )
-        remedy = "a device label (Dynamic DirectPath) allows HA restarts"
+        remedy = "to allow HA restarts, use a device label (Dynamic DirectPath)"
         findings.add_vm(Code.FIXED_PASSTHROUGH, vm, message, remedy)
         if host.system_id is None:
             message = f"the system ID of {host.name}, which fixed passthrough requires, is unknown"

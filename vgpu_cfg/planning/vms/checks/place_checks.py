@@ -60,7 +60,7 @@ def check_place(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
         message = (
             f"bound to {fixed} on {host.host.name}, which prevents vMotion, HA restarts and live snapshots"
         )
-        remedy = "a device label (Dynamic DirectPath) allows HA restarts"
+        remedy = "to allow HA restarts, use a device label (Dynamic DirectPath)"
         if len(vm.gpus) > 1 and len(host.gpus) > MANY_GPUS:
             remedy = (
                 f"keep fixed passthrough: {Code.MANY_GPU_SERVER} requires it for several GPUs on such a "
@@ -393,7 +393,7 @@ def _check_server(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) 
         is_new = is_at_least(host.host.version, (9,)) and bool(host.host.version)
         message = f"{host.host.name} is an NVSwitch system, which does not support GPU passthrough"
         if is_new:
-            message += " up to NVIDIA AI Enterprise Infra 8; later documents no longer mention this"
+            message += " (NVIDIA AI Enterprise documents up to Infra 8; later ones do not mention this)"
         remedy = "use full-framebuffer vGPUs"
         if is_new:
             findings.add_vm(Code.NVSWITCH_PASSTHROUGH, vm, message, remedy, Severity.WARNING)
@@ -446,9 +446,8 @@ def _check_maximum(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings)
         alike = sum(held.need is not None and held.need.name == need.name for held in host.gpus[index].held)
         if not need.is_max_known and alike > 1:
             message = (
-                f"the maximum number of {need.name} per GPU is not published; the plan places {alike}, and "
-                f"the "
-                f"framebuffer has room for {need.max_per_gpu}"
+                f"the maximum number of {need.name} per GPU is not published; the plan puts {alike} "
+                f"on one GPU, and its framebuffer has room for {need.max_per_gpu}"
             )
             remedy = "compare with `Max Instances` in the output of `nvidia-smi vgpu -s -v` on the host"
             findings.add_vm(Code.PROFILE_MAXIMUM_UNKNOWN, vm, message, remedy)
@@ -485,7 +484,8 @@ def _check_direct_path(vm: DesiredVm, fit: Fit, host: HostState, findings: Findi
         if is_own and planned[one.vgpu_profile] > left:
             reserved = f", {one.unused_reservation} of them reserved" if one.unused_reservation else ""
             message = (
-                f"vCenter reports {one.remaining} available units of DirectPath profile {one.name} on "
+                f"vCenter reports {counted(one.remaining, 'available unit')} of DirectPath profile "
+                f"{one.name} on "
                 f"{host.host.name}{reserved}, but the plan places {planned[one.vgpu_profile]} × "
                 f"{one.vgpu_profile} there"
             )

@@ -229,7 +229,7 @@ def _better(pair: _Pair, host: HostState, topology: Topology) -> str:
         and way.rank < link.rank
     ]
     if gpus and not pair.is_chosen:
-        return f"near the NIC: {listed(gpus)}; to fix the GPU, use passthrough"
+        return f"use passthrough with a GPU near the NIC: {listed(gpus)}"
     if gpus:
         return f"use a GPU near the NIC: {listed(gpus)}"
     return "this host has no closer free NIC or GPU; GPUDirect over this path is slow or unavailable"

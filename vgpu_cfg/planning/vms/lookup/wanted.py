@@ -583,7 +583,7 @@ def report_others(
             continue
         named = listed(device_text(one, networks) for one in devices)
         place = " and use capacity on the host" if any(_needs_host(one) for one in devices) else ""
-        message = f"{what} that the plan did not create are kept{place}: {named}"
+        message = f"{what} that the plan did not add are kept{place}: {named}"
         remedy = f"to manage such a device, add it to `{key}`; otherwise remove it in the vSphere Client"
         if any(isinstance(one, VirtualNic) and one.kind not in (VMXNET3, PVRDMA, SRIOV) for one in devices):
             remedy = (

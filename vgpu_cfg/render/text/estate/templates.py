@@ -86,7 +86,7 @@ def _end(found: BranchPlan, width: int) -> list[Text]:
     if found.lacks:
         return fold(Text(f"Not compatible: {', '.join(found.lacks)}.", "bold red"), width)
     return fold(
-        Text("No vendor document excludes a component. Unknown does not mean supported.", "yellow"), width
+        Text("No vendor document rules out a component. Unknown does not mean supported.", "yellow"), width
     )
 
 

@@ -279,19 +279,19 @@ def _short(one: StandingHosts) -> Iterator[str]:
     for memory, names in by_memory.items():
         has = f"{fold_hosts(names)} {'has' if len(names) == 1 else 'have'} {size(memory)} of memory"
         yield (
-            f"{has} for {size(one.framebuffer_mib or 0)} of framebuffer; as a rule of thumb, memory is "
-            "twice the framebuffer, and VMs with vGPUs reserve all of their memory"
+            f"{has} for {size(one.framebuffer_mib or 0)} of framebuffer; as a rule of thumb, memory "
+            "should be twice the framebuffer, and VMs with vGPUs reserve all of their memory"
         )
 
 
 def _model_lines(model: Model, width: int) -> list[Text]:
     shape = (
         f"{model.parameters / 1000000000.0:g} billion parameters, modeled as {model.layers} layers of "
-        f"{model.hidden}"
+        f"width {model.hidden}"
     )
     states = f"{size(model.state_bytes // _MIB)} for weights, gradients and {model.optimizer} optimizer state"
     if model.sharding is not Sharding.NONE:
-        states += f", shared among replicas as in {model.sharding}"
+        states += f", sharded across the replicas ({model.sharding})"
     if model.lora:
         shape += f"; LoRA of rank {model.lora} trains {model.trained / 1000000:.3g} million"
     least, most = (size(part // _MIB) for part in (model.least_activation_bytes, model.most_activation_bytes))

@@ -352,7 +352,7 @@ def render_idle(pool: GpuPool, width: int, most: Most) -> list[Text]:
         lines += _certainty(pool, width)
         lines += _reclaim(pool, width, most)
     if pool.cpu_untold:
-        who = f"{counted(len(pool.cpu_untold), 'VM that runs', 'VMs that run')} with GPU devices"
+        who = f"{counted(len(pool.cpu_untold), 'running VM')} with GPU devices"
         lines += _note(
             f"vCenter reports neither GPU nor CPU usage for {who}: {abridged(pool.cpu_untold, most.runs)}.",
             width,

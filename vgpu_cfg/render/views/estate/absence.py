@@ -171,7 +171,7 @@ def _nvlink(loss: Loss) -> Iterator[str]:
     for host, domain in loss.links:
         names = ", ".join(short(pci_id) for pci_id in sorted(domain.gpus))
         yield f"{domain.kind} of {names} on {host}{'' if domain.is_certain else ' (a guess)'}"
-    sets = [f"{one.left} of {one.now} of {one.size} GPUs" for one in loss.peer_sets if one.left < one.now]
+    sets = [f"{one.left} of {one.now} with {one.size} GPUs" for one in loss.peer_sets if one.left < one.now]
     if sets:
         yield f"remaining peer sets: {', '.join(sets)}"
 
@@ -180,7 +180,7 @@ def _uplink(uplink: LostUplink) -> str:
     """List the hosts that a lost switch leaves without a NIC, and the VMs that are cut off."""
     if not uplink.is_last:
         return f"{uplink.switch} keeps {', '.join(uplink.up)}"
-    why = f"{', '.join(uplink.others)} have no link" if uplink.others else "it has no other NIC"
+    why = f"no link on {', '.join(uplink.others)}" if uplink.others else "it has no other NIC"
     users = [*uplink.names, *uplink.vmknics] if uplink.is_told else []
     cut = f"; disconnects {', '.join(users)}" if users else ""
     vms = f", which cuts off {fold_names(vm.name for vm in uplink.cut_off)}" if uplink.cut_off else ""
