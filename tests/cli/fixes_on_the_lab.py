@@ -111,8 +111,9 @@ class Desk:
         if "former_keys" in row.options or any("staged" in (vm or {}) for vm in rows):
             raise NotInTheLab("guests that were set up before")
         macs = {nic.mac for vm in self.observed.vms if vm.detail is not None for nic in vm.detail.nics}
-        if any(mac and mac in str(row.plan) for mac in macs):
-            raise NotInTheLab("the MAC addresses of its VMs")
+        is_handed_through = "'mac'" in str(row.plan) and "'passthrough'" in str(row.plan)
+        if is_handed_through or any(mac and mac in str(row.plan) for mac in macs):
+            raise NotInTheLab("the MAC addresses of its VMs, or of NICs")
         self.flags = [flag for key, flag in _FLAGS.items() if row.options.get(key)]
         for key in ("only", "delete", "rotate"):
             self.flags += [f"--{key}={one}" for one in row.options.get(key, ())]
