@@ -172,8 +172,10 @@ class Command(TyperCommand):
 
                 known = [option for one in self.params for option in one.opts]
                 error.possibilities = [one for one in [meant_option(error.option_name, known)] if one]
-            elif "extra argument" in error.message and any("--only" in one.opts for one in self.params):
-                error.message += ". To select VMs, use --only."
+            elif "extra argument" in error.message:
+                options = {option for one in self.params for option in one.opts}
+                found = next((one for one in ("--only", "--vm") if one in options), "")
+                error.message += f". To select VMs, use {found}." if found else ""
             raise
 
 

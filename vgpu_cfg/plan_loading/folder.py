@@ -46,7 +46,8 @@ def find_plans(folder: Path) -> tuple[Path, ...]:
 
 def _is_plan(document: Document) -> bool:
     keys = document.data.keys()
-    return "vms" in keys or "training" in keys or {"version", "name"} <= keys
+    is_estate = "about" in keys  # of a lab
+    return not is_estate and ("vms" in keys or "training" in keys or {"version", "name"} <= keys)
 
 
 def find_clashes(plans: Mapping[Path, DesiredPlan]) -> dict[Path, DocumentError]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from vgpu_cfg.settings.connection import Connection
     from vgpu_cfg.suggestions.added_hosts import Grown
 
+_MODEL = re.compile(r"(?<![^-_])(\d+(?:\.\d+)?)([mbt])(?![^-_])", re.IGNORECASE)
+"""A model by its parameters, as people call them: 7B, llama-70b."""
+_TIMES = {"M": 1e6, "B": 1e9, "T": 1e12}
 _ALLOWED = "allowed"
 """The figure of how many may be taken, which an answer has where shares or reservations limit it."""
 
@@ -52,7 +56,7 @@ def register(app: typer.Typer) -> None:
         "vgpu-cfg fit nvidia_l40s-12c --context 'prod-*'  # several vCenters"
     )(fit)
     app.command(
-        epilog="vgpu-cfg size --parameters 7e9 --workers 8  # a model of 7 billion parameters\n\n"
+        epilog="vgpu-cfg size 7B --workers 8  # a model of 7 billion parameters\n\n"
         "vgpu-cfg size --parameters 1.3e9 --sequence 2048 --batch 4 --workers 4 --board A100"
         "  # on one board\n\n"
         "vgpu-cfg size --parameters 70e9 --workers 64 --precision fp8 --sharding fsdp  # sharded\n\n"
@@ -311,8 +315,8 @@ def size(
     of: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PLAN|CLUSTER]",
-            help="Instead of a model: show rack space and power for the hosts in this plan or cluster.",
+            metavar="[MODEL|PLAN|CLUSTER]",
+            help="A model's size (7B), or a plan or cluster: show rack space and power for its hosts.",
             show_default=False,
         ),
     ] = None,
@@ -365,6 +369,12 @@ def size(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Estimate the GPUs, step time, rack space and power that a model requires."""
+    is_model = of is not None and parameters is None and framebuffer is None and not Path(of).exists()
+    is_offline = connection.server is None and connection.context is None
+    if of is not None and is_model and (size := (_MODEL.search if is_offline else _MODEL.fullmatch)(of)):
+        parameters, of = float(size[1]) * _TIMES[size[2].upper()], None
+    elif of is not None and is_model and of.endswith("iB"):
+        framebuffer, of = of, None
     if of is not None:
         if parameters is not None or framebuffer is not None or boards:
             raise typer.BadParameter(

@@ -15,6 +15,7 @@ _COMMANDS = by_word(
         "explain": "why error",
         "export --init": "init new",
         "fit": "capacity free room",
+        "freeze --thaw": "thaw unfreeze",
         "forget": "unmanage release",
         "history": "logs log events audit",
         "import": "adopt register",

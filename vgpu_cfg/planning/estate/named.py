@@ -105,9 +105,14 @@ def meant_at(options: PlanOptions, desired: DesiredPlan, observed: Inventory) ->
 
 
 def how_to_select(options: PlanOptions, desired: DesiredPlan) -> str:
-    """Return the remedy if `only` matches nothing: the VMs that the plan has, or the closest one."""
+    """Return the remedy if `only` matches nothing: the VMs that the plan has, or the closest one.
+
+    Without `only` the plan file's names are wrong.
+    """
     names = [vm.name for vm in desired.vms]
     hint = did_you_mean(options.only[0], names, noun="VMs") if options.only else ""
+    if not options.only:
+        return "correct the names or folders in the plan file"
     return hint or "specify a VM name, a glob, or host:NAME"
 
 

@@ -83,7 +83,10 @@ def _unswitched(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
     for key in ("vlan", "mtu"):
         if key in entry.model_fields_set:
             message = f"`{key}` requires the port group's switch, but this network does not specify one"
-            hint = "add `switch`, or `physical: true` for cabling only, or remove it"
+            hint = (
+                f"for an existing port group, remove `{key}`; to create one, add its distributed `switch`; "
+                "for cabling only, add `physical: true`"
+            )
             yield part.fault((key,), message, hint)
 
 

@@ -19,6 +19,7 @@ from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Edit, Subject, VmRef, extra_config_path
+from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OWN_PREFIX, OwnerMark, Vm
@@ -48,6 +49,8 @@ def make_import_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
     existing = own_vms(desired, observed)
     by_place = {(vm.folder_moid, (vm.called or vm.name).casefold()): vm for vm in observed.vms}
     protection = Protection.of(desired)
+    free = {vm.name for vm in observed.vms if vm.mark is None and not vm.is_template}
+    free -= {vm.name for vm in desired.vms}
     chosen = set[str]()
     for wanted in desired.vms:
         folder = site.folder_of(wanted)
@@ -60,7 +63,7 @@ def make_import_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
         elif found is not None and not _is_refused(desired, wanted, found, folder, protection, findings):
             taken.append(found)
         elif found is None and folder is not None:
-            _report_elsewhere(wanted, folder, observed, findings)
+            _report_elsewhere(wanted, folder, observed, free, findings)
     if not (taken or own or chosen & findings.vms_with_errors()):
         refuse_nothing(desired, options, findings)
     taken, steps = can_go(taken, observed, desired.identity, findings, TAKEN_IN)
@@ -180,13 +183,18 @@ def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[
         yield message, "make sure that its host is connected and that the account has read access to it"
 
 
-def _report_elsewhere(wanted: DesiredVm, folder: Folder, observed: Inventory, findings: Findings) -> None:
-    """Report unowned VMs of that name in other folders: the plan file may mean one of them."""
-    places = sorted(_paths(wanted, observed))
+def _report_elsewhere(
+    wanted: DesiredVm, folder: Folder, observed: Inventory, free: Collection[str], findings: Findings
+) -> None:
+    """Report unowned VMs of that name in other folders, or of a similar one: the plan file may mean one."""
+    places, where = sorted(_paths(wanted, observed)), folder.inventory_path or folder.name
     if places:
-        where = folder.inventory_path or folder.name
         message = f"{where} contains no VM with this name, but one exists in {' and '.join(places)}"
         remedy = "set that VM's `folder` in the plan file; otherwise `apply` creates a new VM"
+        findings.add_vm(Code.CANNOT_BE_IMPORTED, wanted, message, remedy, Severity.WARNING)
+    elif near := did_you_mean(wanted.name, free):
+        message = f"{where} contains no VM with this name"
+        remedy = f"{near} Otherwise `apply` creates a new VM"
         findings.add_vm(Code.CANNOT_BE_IMPORTED, wanted, message, remedy, Severity.WARNING)
 
 

@@ -9,8 +9,11 @@ its namespace.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +36,7 @@ SUFFIX = ".sig"
 _KEYGEN = "ssh-keygen"
 _PATIENCE_SECONDS = 60
 _LONGEST_SIGNATURE = 65_536
+_WITH_ONLY = ("plan", "apply", "destroy", "import", "forget")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,26 @@ def _refuse_folder(path: Path) -> None:
     raise DocumentError([fault], remedy=remedy)
 
 
+def _refuse_vm(path: Path) -> None:
+    """Raise DocumentError for a name that is no file's, such as a VM's, with the plan files there."""
+    from vgpu_cfg.documents import did_you_mean
+    from vgpu_cfg.plan_loading.folder import find_plans
+
+    if path.exists() or path.suffix in typed.PLAN_SUFFIXES or not path.parent.is_dir():
+        return
+    plans: tuple[Path, ...] = ()
+    with suppress(DocumentError):
+        plans = find_plans(path.parent)
+    if did_you_mean(path.name, (one.name for one in plans)):
+        return
+    verb = next((word for word in sys.argv[1:] if not word.startswith("-")), "plan")
+    only = ("--only", path.name) if verb in _WITH_ONLY else ()
+    lines = [f"`{shlex.join(['vgpu-cfg', verb, str(one), *only])}`" for one in plans[:3]]
+    fault = DocumentFault(str(path), 1, 1, "the command requires a plan file, and there is no such file")
+    remedy = f"if {path.name} is a VM of a plan: {' or '.join(lines)}" if lines else "specify a plan file"
+    raise DocumentError([fault], remedy=remedy)
+
+
 def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Path, ...]) -> PlanRequest:
     """Read a plan file, or a plan.json that `plan -o` wrote.
 
@@ -78,6 +102,7 @@ def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Pa
     typed.of_plan(path)
     if path.is_dir():
         _refuse_folder(path)
+    _refuse_vm(path)
     if path.suffix == ".json":
         if variables or variable_files:
             raise typer.BadParameter("variables in a saved plan are already resolved", param_hint="--set")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 
 from rich.text import Text
 
@@ -94,7 +95,16 @@ def _rendered(view: FitView, width: int, most: Most) -> list[Text]:
     lines += hanging("TOTAL", _total(view), width, indent=0, style="bold")
     if view.next_step:
         lines += hanging("DO", view.next_step, width, indent=0, style="bold")
+    elif view.now is not None and view.fits.total:
+        begin = f"{_next_month(view.now):%Y-%m-01T00:00Z}"
+        end = f"{_next_month(_next_month(view.now)):%Y-%m-01T00:00Z}"
+        words = f"to reserve it for next month, add to the plan file: `from: {begin}` and `until: {end}`"
+        lines += hanging("LATER", words, width, indent=0)
     return lines
+
+
+def _next_month(moment: datetime) -> datetime:
+    return moment.replace(day=1) + timedelta(days=31)
 
 
 def _left_out(hosts: Iterable[Host]) -> str:
