@@ -19,12 +19,14 @@ from datetime import date, datetime, timedelta
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import Lock, Locks, thaw_command
+from vgpu_cfg.model.observed.cordon import home_of
 from vgpu_cfg.model.observed.host_facts import HostMark, recovered_mark
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.reservations import Reservations
 from vgpu_cfg.model.runs import RunEntry, RunResult
-from vgpu_cfg.model.wording import age, counted, listed
+from vgpu_cfg.model.wording import age, as_counted, counted, listed
 from vgpu_cfg.planning.doctor.ailments import Ailment, Group, Kind, Level, grouped, worst_first
 from vgpu_cfg.planning.doctor.patient import Patient, owner_name, path_of
 from vgpu_cfg.planning.estate.devices import all_devices
@@ -350,8 +352,11 @@ def left_behind(patient: Patient) -> Iterator[Ailment]:
             yield maintenance(host, patient)
         for cordon in host.cordons:
             what = f"gpu:{host.name}/{cordon.pci_id}" if cordon.pci_id else f"host:{host.name}"
-            command = patient.type_("uncordon", what)
-            yield Ailment(Kind.CORDON, what, cordon.words, command, cordon.by, cordon.since)
+            away = [] if cordon.pci_id else [vm for vm in observed.vms if _left(vm, host)]
+            off = fold_names(sorted((vm.name for vm in away if not vm.is_on), key=as_counted))
+            says = cordon.words + (f"; drained{f', {off} powered off' if off else ''}" if away else "")
+            command = patient.type_("uncordon", what, *(["--restore"] if away else []))
+            yield Ailment(Kind.CORDON, what, says, command, cordon.by, cordon.since)
         yield from _work(host, patient)
     if observed.locks is not None:
         yield from _locks(observed.locks)
@@ -362,6 +367,12 @@ def left_behind(patient: Patient) -> Iterator[Ailment]:
             says = f"its owner mark belongs to plan {vm.mark.plan}"
             command = f"govc vm.info -e {path_of(vm)}"
             yield Ailment(Kind.COPIED_MARK, f"vm:{vm.name}", says, command, owner_name(vm))
+
+
+def _left(vm: Vm, host: Host) -> bool:
+    """Whether a drain took a VM from a host, or powered it off there."""
+    home = home_of(vm)
+    return home is not None and home.host == host.moid and home.is_there(vm)
 
 
 def is_held(host: Host, patient: Patient) -> bool:

@@ -152,6 +152,7 @@ def plan_counts(plan: Plan) -> list[str]:
     switched -= new | removed | changed
     staged = {change.subject.name for change in plan.changes if change.staged}
     cycled = {change.subject.name for change in plan.changes if change.impact is Impact.POWER_CYCLE} - removed
+    off = _staying_off(plan) & cycled
     vmotions = sum(change.impact is Impact.VMOTION for change in plan.changes)
     rules = kinds["set_rule"] + kinds["set_host_rule"] + kinds["remove_rule"]
     overridden = sum(len(change.overridden) for change in plan.changes)
@@ -163,13 +164,14 @@ def plan_counts(plan: Plan) -> list[str]:
         (kinds["move_vm_to_folder"], "VM moved to its folder", "VMs moved to their folders"),
         (kinds["relocate_vm"], "moved VM", "moved VMs"),
         (len(switched), "VM powered on or off", "VMs powered on or off"),
+        (len(off - switched), "VM powered off", "VMs powered off"),
         (len(removed), "removed VM", "removed VMs"),
         (len(staged), "guest setup", "guest setups"),
         (rules, "DRS rule", "DRS rules"),
         (overridden, "cluster override", "cluster overrides"),
         (kinds["remove_vm_group"], "removed VM group", "removed VM groups"),
         (vmotions, "vMotion", "vMotions"),
-        (len(cycled), "power cycle", "power cycles"),
+        (len(cycled - off), "power cycle", "power cycles"),
         (given_back, "host returned", "hosts returned"),
     ]
     words = [counted(number, one, many) for number, one, many in counts if number]
@@ -180,6 +182,12 @@ def plan_counts(plan: Plan) -> list[str]:
     again = sum(change.pin is not None for change in of_kind(plan.changes, PowerOnVm))
     perhaps = f", or {tasks + again * TASKS_OF_A_SECOND_START} if {counted(again, 'VM')} must restart"
     return [*words, f"about {counted(tasks, 'task')}{perhaps if again else ''}"] if words else ["no changes"]
+
+
+def _staying_off(plan: Plan) -> set[str]:
+    """Return the VMs that the plan powers off and does not start again."""
+    stopped = {change.subject.name for change in plan.changes if change.stops}
+    return stopped - {change.subject.name for change in plan.changes if change.starts}
 
 
 def canary_text(canary: Canary) -> str:
@@ -326,9 +334,13 @@ def other_disruptions(plan: Plan, reported: set[str]) -> list[DisruptionRow]:
             continue
         elif not (name in reported and (change.starts or change.stops)):
             impacts.setdefault(name, set()).add(change.impact)
+    off = _staying_off(plan)
     stuns = {one.moves.name: one.timing.stun_ms for one in plan.changes if one.moves}
+    impacts |= {name: {Impact.POWER_CYCLE} for name in sorted(off - impacts.keys() - removed - reported)}
     for name, found in impacts.items():
+        is_off = found == {Impact.POWER_CYCLE} and name in off
         words = ", ".join(word for impact, word in _IMPACT_WORDS.items() if impact in found)
+        words = "powered off" if is_off else words
         if Impact.VMOTION in found and (stun := stuns.get(name)) is not None:
             words += f", {duration(stun / 1000)}"
         by_words.setdefault((words, name in blocked), []).append(name)
