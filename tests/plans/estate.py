@@ -43,6 +43,7 @@ from vgpu_cfg.model.observed.vm import (
     OwnerMark,
     PassthroughDevice,
     PowerState,
+    TemplateSeen,
     VgpuDevice,
     VirtualDisk,
     VirtualNic,
@@ -562,6 +563,7 @@ def _mark(name: str, names: str, row: Row, disks: tuple[VirtualDisk, ...]) -> Ow
         made_by=more.get("by", ""),
         made_at=more.get("at"),
         is_imported=more.get("imported", False),
+        template=TemplateSeen(**more["template"]) if "template" in more else None,
         keys=tuple(more.get("keys", ())),
         disks=tuple(disk.uuid for disk in disks if disk.uuid.startswith("disk-"))
         if more.get("disks", True)

@@ -236,7 +236,7 @@ class _Planning:
         )
         places = {one.vm: one for one in result.placements}
         check_twins(self.as_read, resolved_vms, deleted, places, self.findings)
-        report_orphans(owned, deleted, "apply", self.findings)
+        report_orphans(self.desired, owned, deleted, "apply", self.findings)
         return self._plan(changes, resolved_vms, owned, deleted, result, guests)
 
     def _report_expired(self, owned: Ownership) -> None:

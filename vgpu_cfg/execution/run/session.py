@@ -19,7 +19,7 @@ from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.model.choices import PARALLEL, PER_HOST, Approval
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm
 from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, ReadScope, RunClock, TaskState, TaskUpdate
 
@@ -127,7 +127,7 @@ class RunSession:
     """Moids of the VMs that vCenter was asked to switch on."""
     half_staged: dict[str, str] = field(default_factory=dict)
     """How far guests are that are being set up, by the names of their VMs."""
-    templates: dict[str, VmDetail] = field(default_factory=dict)
+    templates: dict[str, Vm | None] = field(default_factory=dict)
     networks: dict[str, str] = field(default_factory=dict)
     """Moids of the switches and portgroups that this run made, by their names."""
     readings: dict[str, tuple[SettingReading, ...]] = field(default_factory=dict)
@@ -385,15 +385,13 @@ class RunSession:
         self.just_read[moid] = _JustRead(found, _with_own(keys), self.clock.now())
         return found, seen.pci_ids
 
-    def template_detail(self, moid: str) -> VmDetail:
-        """Return the content of a template, read once per run; the planning data are used for a moment."""
+    def template(self, moid: str) -> Vm | None:
+        """Return a template, read once per run; the planning data are used for a moment."""
         if moid not in self.templates:
             known = self._observed(moid)
-            detail = known.detail if known is not None else None
-            if detail is None:
-                found = self.reader.read_vms([moid])
-                detail = found[0].detail if found else None
-            self.templates[moid] = detail or VmDetail()
+            if known is None or known.detail is None:
+                known = next(iter(self.reader.read_vms([moid])), known)
+            self.templates[moid] = known
         return self.templates[moid]
 
 

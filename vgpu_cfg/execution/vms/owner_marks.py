@@ -13,7 +13,7 @@ from datetime import datetime
 from vgpu_cfg.changes.change import MarkVm
 from vgpu_cfg.changes.kinds.vm_spec import GrowDisk, NewDisk, VmSpec
 from vgpu_cfg.execution.run.session import RunSession
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm, VmDetail
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, TemplateSeen, Vm, VmDetail
 from vgpu_cfg.planning.estate.devices import made_by
 from vgpu_cfg.planning.vms.settings.table import kept_keys
 
@@ -30,21 +30,31 @@ def marked_new(
     instance_uuid: str,
     at: datetime,
     session: RunSession,
-    template: VmDetail,
+    template: Vm | None,
 ) -> VmSpec:
     """Return a request with its owner mark complete: of a VM that is made, and gets this instance UUID.
 
-    The copies of its template's devices, and those that the request adds, are the plan's.
+    The copies of its template's devices, and those that the request adds, are the plan's. The template's
+    version lets later plans see that it is another one by now.
     """
     if not is_marking(spec):
         return spec
     mark = _mark(name, instance_uuid, session.user, at, session)
+    detail = (template.detail if template is not None else None) or VmDetail()
     grown = {device.key: device.size_mib for device in spec.devices if isinstance(device, GrowDisk)}
-    sizes = [grown.get(disk.key, disk.capacity_mib) for disk in template.disks]
+    sizes = [grown.get(disk.key, disk.capacity_mib) for disk in detail.disks]
     sizes += [device.size_mib for device in spec.devices if isinstance(device, NewDisk)]
     asked = OwnerMark.parse(spec.extra_config[MARK_PLAN_KEY], "")
-    made = made_by(template, spec.devices) if asked.pci is None else {}
-    return _with(spec, mark.naming(asked, None).model_copy(update={"new_disks": tuple(sizes), **made}))
+    made = made_by(detail, spec.devices) if asked.pci is None else {}
+    came = {"new_disks": tuple(sizes), "template": _seen(template), **made}
+    return _with(spec, mark.naming(asked, None).model_copy(update=came))
+
+
+def _seen(template: Vm | None) -> TemplateSeen | None:
+    version = template.detail.change_version if template is not None and template.detail is not None else ""
+    if template is None or not version:
+        return None
+    return TemplateSeen(name=template.name, instance_uuid=template.instance_uuid.lower(), version=version)
 
 
 def marked_again(spec: VmSpec, vm: Vm, session: RunSession) -> VmSpec:
@@ -75,7 +85,8 @@ def _mark_again(spec: VmSpec, vm: Vm, session: RunSession) -> OwnerMark:
     mark = mark.naming(asked, before)
     if before is None:
         return mark
-    return mark.model_copy(update={"is_imported": before.is_imported, "keys": mark.keys or before.keys})
+    kept = {"is_imported": before.is_imported, "template": before.template}
+    return mark.model_copy(update={**kept, "keys": mark.keys or before.keys})
 
 
 def _mark(name: str, instance_uuid: str, made_by: str, made_at: datetime, session: RunSession) -> OwnerMark:

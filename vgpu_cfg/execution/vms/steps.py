@@ -130,12 +130,13 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
     first-boot data (`seed`) go with the request; they may be secret, and are never compared or shown.
     """
     name = change.vm.name
-    before = VmDetail()
+    template = None
     if isinstance(change.source, CloneFrom) and change.source.template.moid:
-        before = session.template_detail(change.source.template.moid)
+        template = session.template(change.source.template.moid)
+    before = (template.detail if template is not None else None) or VmDetail()
     made = session.find_asked_for(name)
     uuid, begun = session.asked.get(name) or (session.make_id(), session.clock.now())
-    spec = marked_new(change.spec, name, uuid, begun, session, before)
+    spec = marked_new(change.spec, name, uuid, begun, session, template)
     if made is None:
         request = change.model_copy(update={"spec": _with_settings(spec, seed)})
         session.asked[name] = uuid, begun
@@ -152,7 +153,7 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         )
     if vm.instance_uuid.lower() != uuid:
         # The server gave another one: the mark is mended with whatever else is missing.
-        spec = marked_new(change.spec, name, vm.instance_uuid, begun, session, before)
+        spec = marked_new(change.spec, name, vm.instance_uuid, begun, session, template)
         missing = missing_from(vm, spec, before)
     version = missing.settings.get("hardware_version")
     if version is not None:

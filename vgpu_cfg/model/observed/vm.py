@@ -48,6 +48,14 @@ class PowerState(StrEnum):
         return self.value.removeprefix("powered").lower()
 
 
+class TemplateSeen(Frozen):
+    """A template as it was when a VM was cloned from it; `version` is its configuration's change version."""
+
+    name: str
+    instance_uuid: str
+    version: str
+
+
 class OwnerMark(Frozen):
     """The owner mark in a VM's extraConfig: the owning plan, and the VM that it was written for.
 
@@ -60,6 +68,7 @@ class OwnerMark(Frozen):
     UUIDs before. `nics` are the MACs of the plan's virtual NICs, None as above; `new_nics` counts those whose
     MACs the request does not know, and `other_nics` are the MACs of those that others had added by then.
     `pci` are the plan's vGPUs and passed-through functions in words (`planning.estate.devices`).
+    `template` is what the VM was cloned from, None if unknown.
     A mark of version 0.1.0 has the two names and nothing else.
     """
 
@@ -77,6 +86,7 @@ class OwnerMark(Frozen):
     new_nics: int = 0
     other_nics: tuple[str, ...] = ()
     pci: tuple[str, ...] | None = None
+    template: TemplateSeen | None = None
 
     @property
     def pairs(self) -> dict[str, str]:
@@ -90,9 +100,13 @@ class OwnerMark(Frozen):
             return f"{self.plan}{self._words}"
         at = "" if self.made_at is None else f" at={self.made_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
         imported = " imported=yes" if self.is_imported else ""
-        keys = f" keys={','.join(quote(key, safe=_PLAIN) for key in self.keys)}" if self.keys else ""
+        keys = f" keys={','.join(map(_quoted, self.keys))}" if self.keys else ""
         by = f" by={self.made_by}" if self.made_by else ""
-        return f"{self.plan} id={self.id} uuid={self.instance_uuid}{at}{imported}{keys}{self._words}{by}"
+        seen = "" if self.template is None else ",".join(map(_quoted, self.template.model_dump().values()))
+        came = f" template={seen}" if seen else ""
+        return (
+            f"{self.plan} id={self.id} uuid={self.instance_uuid}{at}{imported}{keys}{self._words}{came}{by}"
+        )
 
     @property
     def _words(self) -> str:
@@ -146,6 +160,7 @@ class OwnerMark(Frozen):
                 "made_at": moment_of(words.get("at", "")),
                 "is_imported": "imported" in words,
                 "keys": tuple(unquote(key) for key in words.get("keys", "").split(",") if key),
+                "template": _template_of(words.get("template", "")),
             }
         )
 
@@ -173,6 +188,15 @@ _MAC = re.compile(r"[0-9a-f]{12}", re.IGNORECASE)
 _MAC_OF_OTHERS = re.compile(rf"-{_MAC.pattern}", re.IGNORECASE)
 _COUNT = re.compile(r"\+\d{1,2}")
 _TIMES = re.compile(r"(\d{1,3})\*")
+
+
+def _quoted(word: str) -> str:
+    return quote(word, safe=_PLAIN)
+
+
+def _template_of(text: str) -> TemplateSeen | None:
+    parts = [unquote(part) for part in text.split(",")]
+    return TemplateSeen(name=parts[0], instance_uuid=parts[1], version=parts[2]) if len(parts) == 3 else None
 
 
 def _colons(digits: str) -> str:

@@ -19,7 +19,8 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Folder, Inventory
 from vgpu_cfg.model.observed.vm import Manager, Vm, VmOrigin
 from vgpu_cfg.model.plan_file import ProtectEntry
-from vgpu_cfg.model.wording import counted
+from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import as_counted, counted
 from vgpu_cfg.planning.estate.ownership import Ownership, refuse_to_delete
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -146,9 +147,24 @@ def orphans_to_delete(
     return [vm for vm in owned.orphans if vm.moid in chosen]
 
 
-def report_orphans(owned: Ownership, deleted: Iterable[Vm], verb: str, findings: Findings) -> None:
-    """Report the fate of each orphan; `verb` is the command that would delete it."""
+def report_orphans(
+    desired: DesiredPlan, owned: Ownership, deleted: Iterable[Vm], verb: str, findings: Findings
+) -> None:
+    """Report the fate of each orphan; `verb` is the command that would delete it.
+
+    As many new VMs as orphans may be the same VMs with new names: `moved` would keep them.
+    """
     gone = {vm.moid for vm in deleted}
+    left = [vm.name for vm in owned.orphans if vm.moid not in gone]
+    new = [vm.name for vm in desired.vms if vm.name not in owned.existing and vm.name not in owned.blocked]
+    renamed = ""
+    if verb == "apply" and len(left) == len(new) == len({*left}):
+        before, after = sorted(left, key=as_counted), sorted(new, key=as_counted)
+        both = fold_names(before), fold_names(after)
+        items = [both] if ", " not in " ".join(both) else zip(before, after, strict=True)
+        told = ", ".join(f"{{from: {_in_yaml(old)}, to: {_in_yaml(now)}}}" for old, now in items)
+        where = f"to `moved`: `{told}`" if desired.moved else f"to the plan file: `moved: [{told}]`"
+        renamed = f"if it has a new name, add {where}. Otherwise, "
     names = [vm.name for vm in owned.orphans]
     for vm in owned.orphans:
         if vm.moid in gone:
@@ -159,8 +175,12 @@ def report_orphans(owned: Ownership, deleted: Iterable[Vm], verb: str, findings:
             continue
         word = vm.name if names.count(vm.name) == 1 else vm.inventory_path
         message = f"belongs to this plan, {_origin(vm)}, but is not in the plan file, so it is kept"
-        remedy = f"add it to the plan file, or delete it: `vgpu-cfg {verb} --delete={quote(word)}`"
+        remedy = f"{renamed}add it to the plan file, or delete it: `vgpu-cfg {verb} --delete={quote(word)}`"
         findings.add(Code.ORPHAN, _subject(vm), message, remedy)
+
+
+def _in_yaml(name: str) -> str:
+    return f"'{name}'" if "{" in name else name
 
 
 def _refuse(

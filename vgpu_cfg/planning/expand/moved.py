@@ -96,7 +96,10 @@ def _follow(
             out.faults.append(item.fault(("from",), message, hint))
         elif end not in known:
             message = f"{end!r} is not in `vms`"
-            hint = did_you_mean(end, known) or "add it to `vms`, or remove this item"
+            hint = did_you_mean(end, known) or (
+                f"if it was renamed again, add an item from {end!r}; otherwise add it to `vms`, or remove "
+                "this item"
+            )
             out.faults.append(item.fault(("to",), message, hint))
         else:
             out.names[before] = end

@@ -195,6 +195,7 @@ class Code(StrEnum):
     CUSTOMIZED_ONCE = "VG255", "an existing guest's customization is not compared", _I, _D
     CUSTOMIZATION_FAILED = "VG256", "the customization of a guest failed", _W, _D
     HARDWARE_RAISED = "VG257", "the plan upgrades the hardware version of a VM", _W, _D
+    KEPT_AS_CREATED = "VG258", "a VM keeps the template or GPUs that it was created with", _W, _R
 
     SHARE_EXCEEDED = "VG260", "a plan exceeds a GPU quota", _E, _O
     SHARE_EXCEEDED_ALREADY = "VG261", "a GPU quota is already exceeded", _W, _O

@@ -225,7 +225,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     imported = [vm for vm in named if vm.mark is not None and vm.mark.is_imported]
     others = tuple(one for one in chosen.delete if not any(named_in(vm, (one,)) for vm in imported))
     deleted = orphans_to_delete(desired, observed, owned, replace(chosen, delete=others), findings)
-    report_orphans(owned, deleted, "destroy", findings)
+    report_orphans(desired, owned, deleted, "destroy", findings)
     for vm in named:
         refuse_to_delete(vm, findings, chosen.deleted_vms)
         _tell_other_name(vm, findings)

@@ -35,6 +35,7 @@ from vgpu_cfg.planning.vms.checks.topology_checks import check_nics_near, check_
 from vgpu_cfg.planning.vms.checks.vm_checks import (
     check_creation_keys,
     check_hardware,
+    check_kept,
     check_made_anew,
     check_mmio,
     check_raised,
@@ -235,6 +236,7 @@ class VmPlanner:
     ) -> None:
         needs = self._needs.of(wanted)
         check_creation_keys(resolved, differing_at_creation(wanted, needs.asked), self.lookup, self.findings)
+        check_kept(resolved, self.findings)
         check_made_anew(resolved.desired, self.site, self.findings)
         check_running(resolved, self.lookup.silent, self.findings)
         cluster = self.observed.cluster_of(resolved.host)

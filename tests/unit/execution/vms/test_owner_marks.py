@@ -30,7 +30,7 @@ from vgpu_cfg.changes.kinds.vm_spec import NewNic, NicBacking, VmSpec
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.execution import Run
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.vm import OwnerMark, Vm, VmDetail
+from vgpu_cfg.model.observed.vm import OwnerMark, TemplateSeen, Vm, VmDetail
 
 ASKED = "5c0e7a31-9d2b-4f4e-8a60-1b2c3d4e5f60"
 OTHER_ID = "aaaaaaaa-1111-4222-8333-bbbbbbbbbbbb"
@@ -50,7 +50,7 @@ def test_a_new_vm_gets_the_instance_uuid_that_its_mark_names() -> None:
     server = estate()
     report, _ = run(server, create("hvd-01"), user="LAB\\jo doe", make_id=lambda: ASKED)
     assert report.tasks == 1
-    vm = seen(server, "hvd-01")
+    vm, template = seen(server, "hvd-01"), server.vm("ubuntu-22.04-efi")
     assert vm.instance_uuid == ASKED
     assert vm.mark == OwnerMark(
         plan="demo",
@@ -62,6 +62,7 @@ def test_a_new_vm_gets_the_instance_uuid_that_its_mark_names() -> None:
         nics=(),
         new_nics=0,
         pci=("grid_a100-40c",),
+        template=TemplateSeen(name=template.name, instance_uuid=template.instance_uuid, version="v1"),
     )
 
 

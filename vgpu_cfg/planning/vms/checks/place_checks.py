@@ -142,7 +142,8 @@ def check_running(resolved: ResolvedVm, site: Site, findings: Findings) -> None:
             f"its GPU is on NUMA node {node_list(nodes)} of {resolved.host.name}, but its {AFFINITY_KEY} "
             f"is {found or 'not set'}"
         )
-        findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "set `numa: follow-gpu` and allow a power cycle")
+        remedy = "set `numa: follow-gpu`, then `vgpu-cfg apply --allow-power-cycle`"
+        findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, remedy)
     if is_outside_clusters(resolved):
         message = f"it is on {resolved.host.name}, which is not in {listed(vm.clusters)}"
         findings.add_vm(Code.ELSEWHERE, vm, *with_way(resolved, message))

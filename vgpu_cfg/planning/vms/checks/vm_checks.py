@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from vgpu_cfg.changes.kinds.configure_vm import raised_text
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredVm, TemplateSource, asks_gpudirect
 from vgpu_cfg.model.observed.inventory import VGPU_PART, DeviceGroupInfo, Host
@@ -151,6 +152,44 @@ def check_creation_keys(
         )
         remedy = "change it manually, or delete the VM and run `plan` again"
         findings.add_vm(Code.SET_AT_CREATION_ONLY, vm, message, remedy)
+
+
+def check_kept(resolved: ResolvedVm, findings: Findings) -> None:
+    """Report that an existing VM keeps the disks of its template, and a larger vGPU than it needs.
+
+    Both are as it was created; a mark without a template was made before marks had one.
+    """
+    vm, existing, template = resolved.desired, resolved.existing, resolved.template
+    seen = existing.mark.template if existing is not None and existing.mark is not None else None
+    if seen is not None and template is not None and template.detail is not None:
+        is_same = template.instance_uuid.lower() == seen.instance_uuid
+        message = ""
+        if not is_same and template.name != seen.name:
+            message = f"cloned from {seen.name}, but the plan file now names {template.name}"
+        elif not is_same:
+            message = f"cloned from an earlier template {seen.name}, which was replaced"
+        elif template.detail.change_version != seen.version:
+            message = f"cloned from {template.name} before that template was last edited"
+        if message:
+            remedy = (
+                "nothing to do if the VM may stay as it is; to get the new disks, delete it (`destroy` with "
+                "--only and its name) and run `apply`"
+            )
+            findings.add_vm(Code.KEPT_AS_CREATED, vm, f"{message}; it keeps its disks", remedy)
+    for asked, has in zip(vm.gpus, resolved.asked_gpus, strict=False) if resolved.has_devices else ():
+        held = has.profile[0] if asked.memory is not None and len(has.profile) == 1 else None
+        alike = [
+            one
+            for one in asked.profile
+            if held is not None and (one.prefix, one.sharing) == (held.prefix, held.sharing)
+        ]
+        least = min(alike, key=lambda one: one.framebuffer_gb, default=held)
+        if held is not None and least is not None and least.framebuffer_gb < held.framebuffer_gb:
+            message = f"keeps {held.name}, though {least.name} would serve"
+            line = least.name if len(vm.gpus) == 1 else f"{{profile: {least.name}, count: {len(vm.gpus)}}}"
+            line = f"set `gpus: {line}`" if len({*vm.gpus}) == 1 else f"name {least.name} in `gpus`"
+            remedy = f"to shrink it, {line} and add --allow-power-cycle"
+            findings.add_vm(Code.KEPT_AS_CREATED, vm, message, remedy, Severity.INFO)
 
 
 def check_made_anew(vm: DesiredVm, site: Site, findings: Findings) -> None:
