@@ -68,7 +68,7 @@ class OwnerMark(Frozen):
     UUIDs before. `nics` are the MACs of the plan's virtual NICs, None as above; `new_nics` counts those whose
     MACs the request does not know, and `other_nics` are the MACs of those that others had added by then.
     `pci` are the plan's vGPUs and passed-through functions in words (`planning.estate.devices`).
-    `template` is what the VM was cloned from, None if unknown.
+    The VM was cloned from `template`, None if unknown.
     A mark of version 0.1.0 has the two names and nothing else.
     """
 
