@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from vgpu_cfg.model.vgpu import VgpuProfile
 
 Architecture: TypeAlias = Literal["Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell"]
+_RATES: Mapping[Architecture, str] = MappingProxyType(
+    {"Volta": "8.0", "Turing": "8.0", "Ampere": "16.0", "Ada": "16.0", "Hopper": "32.0", "Blackwell": "32.0"}
+)
+"""GT/s of a PCIe lane: generations 3 to 5."""
+_OTHER_LINKS: Mapping[str, tuple[str, int] | None] = MappingProxyType(
+    {"A2": ("16.0", 8), **dict.fromkeys(("B300X", "GB200", "GB300", "GH200", "GH200L"))}
+)
+"""Boards, by key, whose link differs from that of their architecture, or is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +182,16 @@ class Board:
         is_new = not self.driver_since or int(branch or 0) >= int(self.driver_since)
         is_old = not self.driver_until or int(branch or 0) <= int(self.driver_until)
         return not branch.isdecimal() or (is_new and is_old)
+
+    @property
+    def link(self) -> tuple[str, int] | None:
+        """The PCIe link of a GPU, as GT/s of a lane and the number of lanes; None if it is not known.
+
+        Belief: boards-have-the-link-of-their-architecture.
+        """
+        if self.gpus_per_board > 1 or self.key in _OTHER_LINKS:
+            return _OTHER_LINKS.get(self.key)
+        return _RATES[self.architecture], 16
 
     @property
     def drivers_text(self) -> str:

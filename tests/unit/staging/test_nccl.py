@@ -296,6 +296,14 @@ def test_the_link_of_a_gpu(vm: Sandbox, speed: str, width: str, written: tuple[s
     assert (gpu.get("link_speed"), gpu.get("link_width")) == written
 
 
+def test_a_vgpu_has_the_link_of_its_board(vm: Sandbox) -> None:
+    add_link(vm, "Unknown", "255")
+    wires = (Wire(node=0, rate="16.0", lanes=8),)
+    vm.bring(vm.stage(module(gpu_wires=wires, nic_wires=(Wire(node=0),))))
+    (gpu,) = (one for one in tree(vm).iter("pci") if one.get("busid") == "0000:02:00.0")
+    assert (gpu.get("link_speed"), gpu.get("link_width")) == ("16.0 GT/s PCIe", "8")
+
+
 def test_two_gpus_each_with_a_nic_of_its_own_node(vm: Sandbox) -> None:
     add_gpu(vm, "0000:13:00.0")
     add_nic(vm, 1, "ens162", "0000:1b:00.0")

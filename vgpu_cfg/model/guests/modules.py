@@ -49,11 +49,14 @@ class Wire(Frozen):
     """How a device of a VM hangs in its host: the NUMA node, and the PCIe switches above it, top first.
 
     Nodes and switches have numbers of the VM's own, in the order in which its devices meet them: where two
-    hosts are wired alike, a VM that moves from one to the other has the same wires.
+    hosts are wired alike, a VM that moves from one to the other has the same wires. `rate` (GT/s of a lane:
+    "16.0") and `lanes` are the link of a vGPU's board, which its guest cannot see.
     """
 
     node: int
     switches: tuple[int, ...] = ()
+    rate: str = Field(default="", exclude_if=lambda text: not text)
+    lanes: int = Field(default=0, exclude_if=lambda number: not number)
 
 
 class CudaModule(ModuleBase):

@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
+from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.modules import Wire
@@ -112,7 +114,24 @@ def wiring_of(vm: DesiredVm, host: Host, functions: Sequence[str]) -> Wiring:
         _numbered([one for one in (*chosen, *nics) if one is not None], len(vm.gpus))
         for chosen in product(*(dict.fromkeys(some) for some in choices))
     }
-    return made.pop() if len(made) == 1 else NO_WIRING
+    if len(made) != 1:
+        return NO_WIRING
+    wiring = made.pop()
+    links = [_link(vm, index, host) for index in range(len(vm.gpus))]
+    gpus = (wire.model_copy(update=link) for wire, link in zip(wiring.gpus, links, strict=True))
+    return Wiring(tuple(gpus), wiring.nics)
+
+
+def _link(vm: DesiredVm, index: int, host: Host) -> dict[str, Any]:
+    """Return the PCIe link of the boards that a vGPU can be on, {} if it is not sure.
+
+    The guest sees the link of a GPU in passthrough for itself.
+    """
+    possible = _possible(vm, index, host) if vm.gpus[index].kind == "vgpu" else ()
+    boards = [load_catalog().of_device(gpu.pci) for gpu in host.gpus if gpu.pci_id in possible]
+    links = {board.link if board is not None else None for board in boards}
+    link = links.pop() if len(links) == 1 else None
+    return {} if link is None else {"rate": link[0], "lanes": link[1]}
 
 
 def _rdma_functions(vm: DesiredVm, functions: Sequence[str]) -> list[str]:

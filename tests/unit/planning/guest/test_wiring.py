@@ -19,6 +19,7 @@ ONE_SWITCH = {"20:01.0": None, "21:00.0": "20:01.0", "22:00.0": "21:00.0", "22:0
 BELOW = ({"board": "A100", "pci": "23:00.0", "bridge": "22:00.0"}, "22:01.0")
 FAR = {"board": "A100", "pci": "a3:00.0", "node": 1}
 PROFILE = "grid_a100-40c"
+OF_A100 = {"rate": "16.0", "lanes": 16}
 
 
 def of(
@@ -43,15 +44,15 @@ def of(
 
 
 def test_the_only_gpu_below_the_switch_of_the_nic() -> None:
-    wire = Wire(node=0, switches=(1,))
     gpu, port = BELOW
-    assert of(gpu, bridges=ONE_SWITCH, nic_bridge=port) == Wiring((wire,), (wire,))
+    found = of(gpu, bridges=ONE_SWITCH, nic_bridge=port)
+    assert found == Wiring((Wire(node=0, switches=(1,), **OF_A100),), (Wire(node=0, switches=(1,)),))
 
 
 def test_ports_of_a_switch_are_no_switches() -> None:
     """Of a device right below a root port nothing but its node is told."""
     gpu = {"board": "A100", "pci": "23:00.0", "bridge": "20:01.0"}
-    assert of(gpu, bridges={"20:01.0": None}) == Wiring((Wire(node=0),), (Wire(node=0),))
+    assert of(gpu, bridges={"20:01.0": None}) == Wiring((Wire(node=0, **OF_A100),), (Wire(node=0),))
 
 
 def test_hosts_that_are_wired_alike_are_told_alike() -> None:
@@ -81,7 +82,14 @@ def test_only_a_host_that_is_wired_otherwise_outdates_the_settings() -> None:
 
 def test_which_of_two_gpus_makes_no_difference() -> None:
     near = [{"board": "A100", "pci": f"{bus}:00.0"} for bus in ("23", "24")]
-    assert of(*near) == Wiring((Wire(node=0),), (Wire(node=0),))
+    assert of(*near) == Wiring((Wire(node=0, **OF_A100),), (Wire(node=0),))
+
+
+def test_boards_with_different_links_have_none() -> None:
+    """The V100 has PCIe 3.0; which GPU ESXi chooses is not known."""
+    a100, v100 = ({"board": board, "pci": f"{bus}:00.0"} for board, bus in (("A100", "23"), ("V100", "24")))
+    assert of(a100, v100) == Wiring((Wire(node=0),), (Wire(node=0),))
+    assert of(v100).gpus == (Wire(node=0, rate="8.0", lanes=16),)
 
 
 def test_which_of_two_gpus_makes_a_difference() -> None:
@@ -99,7 +107,7 @@ def test_gpus_that_are_pinned_are_known() -> None:
 
 def test_a_gpu_that_is_passed_through_is_no_choice_for_a_vgpu() -> None:
     found = of({"board": "A100", "pci": "23:00.0"}, FAR | {"passthrough": True})
-    assert found == Wiring((Wire(node=0),), (Wire(node=0),))
+    assert found == Wiring((Wire(node=0, **OF_A100),), (Wire(node=0),))
 
 
 @pytest.mark.parametrize("unknown", [{"node": None}, {"nics": ("",)}])
