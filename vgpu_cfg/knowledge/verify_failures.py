@@ -452,7 +452,7 @@ _ROWS: tuple[Failure, ...] = (
         _C.WRONG_PRIORITY,
         "RDMA traffic does not use the priority protected by PFC",
         "documented",
-        "RDMA packets can be dropped, or all other traffic is paused together with RDMA traffic",
+        "RDMA packets may be dropped, or all other traffic may be paused along with RDMA traffic",
         (
             "check the senders' DSCP value and each port's trust mode, and make sure that no switch"
             " rewrites the DSCP value"
@@ -475,7 +475,7 @@ _ROWS: tuple[Failure, ...] = (
         _C.WORKERS_DIFFER,
         "workers that must be identical are configured differently",
         "documented",
-        "the worker that differs fails, slows down, or stops, seemingly at random",
+        "the mismatched worker fails, slows down, or stops, seemingly at random",
         (
             "configure this worker like the others, using `mstflint` for NIC firmware and `nvidia-smi"
             " -e` for ECC"

@@ -72,8 +72,8 @@ def _read(path: Path, reported: str, shown: str) -> str:
     packed = len(pack(text))
     if packed > GUESTINFO_BYTES - LEAST_OWN_BYTES:
         message = (
-            f"the compressed user data is {packed:,} bytes; with the staging files, the guestinfo limit is "
-            f"{GUESTINFO_BYTES:,}"
+            f"the compressed user data is {packed:,} bytes; together with the staging files, it exceeds "
+            f"the guestinfo limit of {GUESTINFO_BYTES:,}"
         )
         hint = "download large files in the guest instead, or use a customization specification"
         raise DocumentError([DocumentFault(shown, 1, 1, message, hint)])

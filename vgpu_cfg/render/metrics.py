@@ -153,7 +153,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "vgpu_cfg_pool_whole_gpus_held",
-        "GPUs assigned entirely to a VM.",
+        "Entire GPUs that are assigned to a VM.",
         _POOL,
         _by_row(lambda row: row.whole_held),
     ),

@@ -83,7 +83,7 @@ class GuestOperations:
             raise GuestError(
                 "guest operations require a user and a password",
                 subject=target.name,
-                remedy="set both under `guest.login`; the password must be a secret that has a value",
+                remedy="set both under `guest.login`; the password must be a secret that is not empty",
             )
         auth = vim.vm.guest.NamePasswordAuthentication(
             username=login.user, password=self._secrets[name], interactiveSession=False

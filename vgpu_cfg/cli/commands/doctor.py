@@ -83,8 +83,8 @@ def doctor(
         typer.Option(
             "--bundle",
             metavar="GPU",
-            help="Instead, for an RMA: collect one GPU's serial number, nvidia-smi output, Xids, host "
-            "and BMC logs, and history: gpu:HOST/PCI.",
+            help="For an RMA, specify gpu:HOST/PCI to collect the GPU's serial number, nvidia-smi output, "
+            "Xids, host and BMC logs, and history instead.",
             show_default=False,
         ),
     ] = None,

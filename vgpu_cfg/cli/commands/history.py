@@ -59,7 +59,9 @@ def history(
     run: Annotated[
         str | None,
         typer.Option(
-            "--run", metavar="ID", help="Show one run with its steps; specify the ID or its first characters."
+            "--run",
+            metavar="ID",
+            help="Show one run with its steps; specify the ID or its first few characters.",
         ),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show all steps of a run.")] = False,

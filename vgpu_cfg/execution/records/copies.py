@@ -128,7 +128,7 @@ class JournalCopy:
             self._report(error.strerror or str(error))
 
     def _report(self, reason: str) -> None:
-        self.problem = f"cannot keep a copy of the journal in {self._sink.place}: {reason}"
+        self.problem = f"cannot copy the journal to {self._sink.place}: {reason}"
 
 
 MakeCopies: TypeAlias = Callable[[str], Sequence[JournalCopy]]

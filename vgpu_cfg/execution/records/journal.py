@@ -213,7 +213,7 @@ class Journal:
             self._stop(error)
 
     def _stop(self, error: OSError) -> None:
-        self.problem = f"cannot keep a journal: {error.strerror or error}: {self.path}"
+        self.problem = f"cannot write the journal: {error.strerror or error}: {self.path}"
         self._close_file()
 
 

@@ -143,7 +143,7 @@ class VmOptions(Frozen):
     )
     ha: Stated[HaOptions] = key("vSphere HA settings for this VM.", TakesEffect.LIVE, "the cluster's setting")
     attributes: Stated[dict[AttributeName, AttributeValue]] = key(
-        "The VM's custom attributes, by name; empty text clears an attribute.", TakesEffect.LIVE
+        "The VM's custom attributes, by name; an empty string clears an attribute.", TakesEffect.LIVE
     )
     tags: Stated[dict[CategoryName, Texts]] = key(
         "The VM's tags by category: one, or a list; an empty list removes the category's tags.",

@@ -242,8 +242,8 @@ def check_url(text: str) -> str:
 def _without_login(url: str) -> str:
     """Reject an address that contains a login: plans and readable files would show it."""
     if "@" in url.partition("://")[2].partition("/")[0]:
-        message = "an address that contains a login would be shown in plans and guests"
-        raise ValueError(f"{message}\nuse a location without a login, or include the file in the template")
+        message = "a URL with a login would be visible in plans and guests"
+        raise ValueError(f"{message}\nuse a URL without a login, or include the file in the template")
     return url
 
 

@@ -224,7 +224,7 @@ class HostEntry(Frozen):
     """One entry in `hosts`: the hosts of a cluster, or named hosts, and their settings."""
 
     cluster: OptionalText = key(
-        "All hosts of this cluster, by name or inventory path; a glob selects all matching clusters.",
+        "All hosts in a cluster. Specify its name or inventory path; a glob selects all matching clusters.",
         NEXT_RUN,
     )
     names: Texts = key(

@@ -86,7 +86,12 @@ class Code(StrEnum):
     )
     POWERED_OFF_CLAIM = "VG117", "powered-off VMs outside the plan require the same GPUs", _I, _D
     HOLDER_UNKNOWN = "VG118", "a GPU is used by a VM that could not be read", _W, _D
-    CLASSES_CANNOT_SHARE = "VG119", "vGPUs of two series can share a GPU only on 8.0 U2 and later", _E, _D
+    CLASSES_CANNOT_SHARE = (
+        "VG119",
+        "vGPUs of different series can share a GPU only on 8.0 U2 and later",
+        _E,
+        _D,
+    )
     MIXED_BOARDS = "VG120", "vGPUs of different boards or series in one VM", _E, _D
     MULTI_VGPU_NEEDS_FULL = (
         "VG121",

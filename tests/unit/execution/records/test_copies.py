@@ -52,7 +52,7 @@ def test_two_machines_write_two_files_of_one_name(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> None:
     away = tmp_path / "not-mounted"
     journal = keep(tmp_path / "own", JournalCopy(FolderSink(away, "demo-x")))
-    assert journal.problems == [f"cannot keep a copy of the journal in {away}: No such file or directory"]
+    assert journal.problems == [f"cannot copy the journal to {away}: No such file or directory"]
     assert not away.exists()
     assert read_journal(journal.path).report is not None
 
@@ -86,7 +86,7 @@ def test_a_share_that_hangs_delays_no_run(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(copies, "OPENING_SECONDS", 0.01)
     hanging = _Hanging()
     journal = keep(tmp_path, JournalCopy(hanging))
-    assert journal.problems == ["cannot keep a copy of the journal in /mnt/hangs: no response"]
+    assert journal.problems == ["cannot copy the journal to /mnt/hangs: no response"]
     assert read_journal(journal.path).report is not None
     hanging.is_let.set()
 

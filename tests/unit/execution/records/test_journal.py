@@ -191,6 +191,6 @@ def test_a_folder_that_cannot_be_written_stops_the_journal_and_not_the_run(tmp_p
     blocker = tmp_path / "file"
     blocker.write_text("")
     journal = Journal.begin(blocker / "journals", plan_of(), entry())
-    assert "cannot keep a journal" in journal.problem
+    assert "cannot write the journal" in journal.problem
     report, _ = run(estate(), create("a"))
     journal.record_report(report)
