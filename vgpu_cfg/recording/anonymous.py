@@ -21,7 +21,7 @@ _FORMS: Final = re.compile(
     r"|(vm|host|datastore|network|dvportgroup|dvs|resgroup|datacenter)-\d+|(domain-[cs]|group-[dhnpsv]?)\d+"
     r"|vmx-\d\d|\w{1,30}Guest|(grid|nvidia)_[a-z0-9]{1,8}(-\d{1,2})?-\d{1,3}[a-z]{1,3}"
     r"|(NVD|NVIDIA)[-_](?i:aie|vgpu|vmware|gpu)[-\w.]{0,40}|nvdgpumgmt[-\w]{0,20}|nmlx\d_\w{2,6}"
-    r"|(vtdA|a)tsSupport"
+    r"|(vtdA|a)tsSupport|Evaluation( Mode)?|expirationDate"
 )
 """Content that is kept in any element that is not free text."""
 
