@@ -64,8 +64,8 @@ def test_who_took_a_host_down_by_hand_is_told(vgpu_cfg: CommandLine) -> None:
     plan = vgpu_cfg.write("pair.yaml", PLAN)
     Colleague(vgpu_cfg.lab("two-hosts-roce")).takes_down("esx-roce-02.lab")
     told = vgpu_cfg.done("plan", plan).told
-    assert "VG525 esx-roce-02.lab: it is in maintenance mode since" in told
-    assert f"by {NAME}, but not for vgpu-cfg; it will be prepared and will remain in maintenance mode" in told
+    assert "VG525 esx-roce-02.lab: it is in maintenance mode (since" in told
+    assert f"by {NAME}), but not for vgpu-cfg; it will be prepared and will remain in maintenance" in told
 
 
 # ---------------------------------------------------------------- which run took it there
@@ -147,4 +147,4 @@ def test_a_host_without_a_mark_is_the_runs_that_went_on_then(
             does(session, lab)
     told = vgpu_cfg.done("plan", plan).told
     assert (f"set by the plan's run {RUN.run}, but the mark is missing" in told) == is_runs, told
-    assert (f"by {NAME}, but not for vgpu-cfg; it will be prepared" in told) != is_runs, told
+    assert (f"by {NAME}), but not for vgpu-cfg; it will be prepared" in told) != is_runs, told

@@ -9,9 +9,11 @@ host and two per ESXi build. Those of facts: see `host_facts`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 
+from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.cordon import MaintenanceEntry
 from vgpu_cfg.model.observed.drs import ClusterTies
@@ -295,6 +297,7 @@ class VCenterReader:
         from vgpu_cfg.vsphere.host_facts.reader import ALL_FACTS
 
         inventory = self.read_inventory(EVERYTHING)
+        self.read_licences()
         return inventory, self.read_facts(preparable(inventory), ALL_FACTS)
 
     def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
@@ -686,9 +689,11 @@ class RecordedReader:
 
         return UseReading(unread=NOT_RECORDED)
 
-    def read_licences(self) -> None:
-        """Return nothing: a recording holds no question about all of them."""
-        return
+    def read_licences(self) -> Mapping[str, tuple[SeenLicence, ...]] | None:
+        """Return the licenses as they were recorded; None in a recording that holds none."""
+        with suppress(VCenterError):
+            return self._reader.read_licences()
+        return None
 
     def read_locks(self) -> Locks | None:
         """Return nothing: a recording does not show the runs of its time."""
