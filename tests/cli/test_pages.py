@@ -33,7 +33,7 @@ PROMPTED = re.compile(rf"^(?={re.escape(PROMPT)})", re.MULTILINE)
 VARYING = (
     # What the lab's guests take depends on how often they are asked; the minutes of a clock pass.
     (re.compile(r"\b\d+ min\b( \d+ s\b)?"), "1 s"),
-    (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?\b"), "<moment>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?(Z|\b)"), "<moment>"),
     # How busy a GPU of the lab is, and so how warm, goes by the hour of the day.
     (re.compile(r" +\d+(?:\.\d)? (%|°C|W)(?= |$)"), r" <\1>"),
 )
