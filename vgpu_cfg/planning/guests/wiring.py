@@ -102,7 +102,8 @@ def wiring_of(vm: DesiredVm, host: Host, functions: Sequence[str]) -> Wiring:
         return None if node is None else (node, tuple(reversed(tree.chain(pci_id)[1::2])))
 
     nics = [raw(pci_id) if pci_id else None for pci_id in _rdma_functions(vm, functions)]
-    choices = [[raw(pci_id) for pci_id in _possible(vm, index, host)] for index in range(len(vm.gpus))]
+    possible = [_possible(vm, index, host) for index in range(len(vm.gpus))]
+    choices = [[raw(pci_id) for pci_id in some] for some in possible]
     if not nics or None in nics or any(not some or None in some for some in choices):
         return NO_WIRING
     count = 1
@@ -117,17 +118,16 @@ def wiring_of(vm: DesiredVm, host: Host, functions: Sequence[str]) -> Wiring:
     if len(made) != 1:
         return NO_WIRING
     wiring = made.pop()
-    links = [_link(vm, index, host) for index in range(len(vm.gpus))]
+    # The guest sees the link of a GPU in passthrough for itself.
+    links = (
+        _link(host, some) if gpu.kind == "vgpu" else {} for gpu, some in zip(vm.gpus, possible, strict=True)
+    )
     gpus = (wire.model_copy(update=link) for wire, link in zip(wiring.gpus, links, strict=True))
     return Wiring(tuple(gpus), wiring.nics)
 
 
-def _link(vm: DesiredVm, index: int, host: Host) -> dict[str, Any]:
-    """Return the PCIe link of the boards that a vGPU can be on, {} if it is not sure.
-
-    The guest sees the link of a GPU in passthrough for itself.
-    """
-    possible = _possible(vm, index, host) if vm.gpus[index].kind == "vgpu" else ()
+def _link(host: Host, possible: Sequence[str]) -> dict[str, Any]:
+    """Return the PCIe link of the boards that a vGPU can be on, {} if it is not sure."""
     boards = [load_catalog().of_device(gpu.pci) for gpu in host.gpus if gpu.pci_id in possible]
     links = {board.link if board is not None else None for board in boards}
     link = links.pop() if len(links) == 1 else None
