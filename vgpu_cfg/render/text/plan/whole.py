@@ -46,6 +46,7 @@ from vgpu_cfg.render.text.plan.findings import render_findings
 from vgpu_cfg.render.views.plan import (
     BLOCKED,
     HostEffort,
+    ShellRow,
     UnknownRow,
     canary_text,
     error_count,
@@ -235,7 +236,7 @@ def _subjects(plan: Plan) -> set[str]:
 
 def _rendered(plan: Plan, width: int, shown: PlanShown, most: Most) -> list[Text]:
     findings = render_findings(plan.diagnostics, width, most=most)
-    unknown = _apart([*_shells(plan, width), *render_unknown(view_unknown(plan), width)])
+    unknown = _apart([*_shells(plan, width, most), *render_unknown(view_unknown(plan), width)])
     findings = [*findings, *_apart(_beliefs(plan, width, with_all=shown.with_all))]
     if not plan.changes and not plan.errors:
         return [*_in_sync(plan, width), *unknown, *_apart(findings), *_apart(_approved(shown, width))]
@@ -436,12 +437,17 @@ def render_found(found: AsFound, path: str, width: int, *, is_only_shown: bool) 
     return lines
 
 
-def _shells(plan: Plan, width: int) -> list[Text]:
-    """Name the settings for which `apply` needs the hosts' shells, and why."""
+def _shells(plan: Plan, width: int, most: Most) -> list[Text]:
+    """Name the settings for which `apply` needs the hosts' shells, and why; in one row if few runs fit."""
     lines: list[Text] = []
-    for row in view_shells(plan):
+    rows = view_shells(plan)
+    if most.runs is not None and rows:
+        hosts = dict.fromkeys(name for row in rows for name in row.hosts)
+        titles = dict.fromkeys(title for row in rows for title in row.settings)
+        rows = (ShellRow(tuple(hosts), tuple(titles)),)
+    for row in rows:
         what = "it" if len(row.settings) == 1 else "them"
-        needs = f"{fold_names(row.hosts)}: required for {', '.join(row.settings)}"
+        needs = f"{abridged(row.hosts, most.runs)}: required for {', '.join(row.settings)}"
         words = f"{needs}; the vSphere API cannot set {what}"
         lines += hanging("SSH", words, width, indent=0, label_width=7, style="bold")
     return lines
