@@ -305,7 +305,9 @@ def record(connection: Connection, path: Path, *, anonymous: bool = False) -> in
     transport = RecordingTransport(make_transport(connection), server, scrubber)
     # One request at a time, so that the answers come in one order.
     with open_session(connection, transport, in_flight=1, reads_only=True) as session:
-        VCenterReader(session, SystemClock()).read_everything()
+        reader = VCenterReader(session, SystemClock())
+        reader.read_everything()
+        reader.read_licences()
     recording = transport.recording(SystemClock().now())
     save_recording(recording, path)
     return len(recording.exchanges)

@@ -297,7 +297,6 @@ class VCenterReader:
         from vgpu_cfg.vsphere.host_facts.reader import ALL_FACTS
 
         inventory = self.read_inventory(EVERYTHING)
-        self.read_licences()
         return inventory, self.read_facts(preparable(inventory), ALL_FACTS)
 
     def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
