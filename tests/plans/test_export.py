@@ -64,11 +64,11 @@ NOT_MADE_AGAIN = {
     "taken-gpu-refuses-40c": "a VM that is off has no room to be started",
     "host-mig-on-beside-another-vm-that-fits-then": "a VM that is off has no room to be started",
     "copied-mark-and-name": "another VM of the name bears a copy of the mark",
+    "memory-is-there-of-an-unknown-board": "its profile is in no catalog",
 }
 """Cases in which VMs that are there could not be made today, and why."""
 NOT_MADE_AGAIN_AFTER = {
     "powered-off-vm-of-others": "a VM that is off has no room to be started",
-    "memory-is-there-of-an-unknown-board": "its profile is in no catalog",
     "pin-of-a-vm-that-is-off": "two VMs have one GPU, and one of them runs",
     "host-mig-on-gpus-of-another-vm-approved": "it was approved that a VM that is off cannot start again",
     **dict.fromkeys(
