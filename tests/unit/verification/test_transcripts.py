@@ -5,6 +5,7 @@ REWRITE_TRANSCRIPTS=1 writes them anew. Of a scene with a fault only the results
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, replace
 from functools import cache
@@ -521,6 +522,10 @@ def test_a_cloud_init_without_the_datasource_is_told(version: str, why: str) -> 
     found = {row.name: row for row in look_inside(guest.run, TemplateNeeds())}
     assert found["cloud-init (VMware datasource)"].why.endswith(why)
     assert bool(found["cloud-init (VMware datasource)"].why) == bool(why)
+
+
+def test_one_is_not_counted_as_many() -> None:
+    assert re.findall(r"(?<![\d.:/-])(?<!of )1 (?:[A-Z]+ )?[A-Za-z]+s\b", FILE.read_text()) == []
 
 
 def test_no_section_is_left_over() -> None:

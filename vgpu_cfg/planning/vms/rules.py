@@ -20,7 +20,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
 from vgpu_cfg.model.plan_values import Spread
-from vgpu_cfg.model.wording import as_counted
+from vgpu_cfg.model.wording import as_counted, counted
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
@@ -236,7 +236,7 @@ def leaving_edits(
 def removal_of(cluster: Cluster, rule: ClusterRule | VmHostRule) -> RemoveRule:
     """Return the removal of a rule."""
     edit = (
-        Edit(key="apart", before=f"{len(rule.vm_moids)} VMs")
+        Edit(key="apart", before=counted(len(rule.vm_moids), "VM"))
         if isinstance(rule, ClusterRule)
         else Edit(key="hosts", before=rule.host_group or f"not {rule.avoided_group}")
     )
@@ -461,7 +461,7 @@ def _group_removal(cluster: Cluster, group: VmGroup, needs: tuple[str, ...]) -> 
     return RemoveVmGroup(
         id=f"remove VM group {group.name} in {cluster.name}",
         subject=cluster_subject(cluster),
-        edits=(Edit(key="VM group", before=f"{len(group.vm_moids)} VMs"),),
+        edits=(Edit(key="VM group", before=counted(len(group.vm_moids), "VM")),),
         needs=needs,
         cluster_moid=cluster.moid,
         group_name=group.name,

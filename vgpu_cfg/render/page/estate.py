@@ -143,7 +143,7 @@ def render_health_page(health: Health, told: dict[str, Any]) -> str:
 
 def render_ours_page(ours: Ours, told: dict[str, Any]) -> str:
     """Write the page of everything of vgpu-cfg at a vCenter, and of its JSON; any name in it stays text."""
-    plans = Tile(str(len(ours.plans)), "plans", f"{sum(row.vms for row in ours.plans)} VMs")
+    plans = Tile(str(len(ours.plans)), "plans", counted(sum(row.vms for row in ours.plans), "VM"))
     levels = (Level.BROKEN, Level.RISK, Level.WAITING)
     return render_frame(
         "doctor",

@@ -11,6 +11,7 @@ import hashlib
 import re
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.parsers.frameworks import ASK_TORCH, parse_mpirun, parse_torch
 from vgpu_cfg.parsers.guest_system import parse_active, parse_check_build, parse_room
 from vgpu_cfg.parsers.nvidia.guest_gpus import parse_listed
@@ -87,7 +88,7 @@ def ask_container_gpus(view: GuestView) -> Asking:
         meaning, remedy = ("", "") if _NO_TOOLKIT not in seen else _WITHOUT_TOOLKIT
         return failed(VerifyCode.NO_GPU_IN_CONTAINER, seen, expected, meaning=meaning, remedy=remedy)
     if len(listed) < view.gpus:
-        return failed(VerifyCode.NO_GPU_IN_CONTAINER, f"{len(listed)} GPUs", expected)
+        return failed(VerifyCode.NO_GPU_IN_CONTAINER, counted(len(listed), "GPU"), expected)
     return passed(f"{len(listed)}: {listed[0].name}", expected)
 
 
@@ -224,13 +225,13 @@ def ask_worker_limits(view: GuestView) -> Asking:
             count = len(parse_listed(answer.stdout))
         except UnreadableOutput:
             count = 0
-        words.append(f"{count} GPUs")
+        words.append(counted(count, "GPU"))
         if count != view.gpus:
             faults.append(f"only {count} of {view.gpus} GPUs are visible")
     if worker.rdma:
         answer = yield Command((*inside, "ls", "/dev/infiniband"))
         verbs = [one for one in answer.stdout.split() if one.startswith("uverbs")]
-        words.append(f"{len(verbs)} RDMA devices")
+        words.append(counted(len(verbs), "RDMA device"))
         if len(verbs) < len(view.learned.rdma) or "rdma_cm" not in answer.stdout.split():
             faults.append("devices are missing from /dev/infiniband")
     if faults:

@@ -16,6 +16,7 @@ from itertools import combinations
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.model.verification import CheckState
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.parsers.guest_system import parse_modules
 from vgpu_cfg.parsers.nvidia.gpu_health import SOUND, parse_health, troubles_of
 from vgpu_cfg.parsers.nvidia.guest_gpus import GuestGpu, parse_guest_query
@@ -108,7 +109,9 @@ def _assess_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
     old = [one.name for one in report.modules if _is_old(one, wanted)]
     if report.state == "done" and not old:
         warned = [_module_text(one) for one in report.modules if one.state == "warned"]
-        return passed("; ".join([f"{len(report.modules)} modules", *(f"warns: {text}" for text in warned)]))
+        return passed(
+            "; ".join([counted(len(report.modules), "module"), *(f"warns: {text}" for text in warned)])
+        )
     if report.state == "done":
         return failed(
             VerifyCode.GUEST_UNSTAGED,
@@ -348,15 +351,14 @@ def ask_nvlink(view: GuestView) -> Asking:
         return skipped("no NVLink GPUs were requested for this VM")
     answer = yield Command(("nvidia-smi", "topo", "-m"))
     seen = parse_topology(answer.stdout or answer.stderr)
+    found = counted(len(seen.gpus), "GPU")
     if len(seen.gpus) < view.peers:
-        raise UnreadableOutput(TOPOLOGY, f"{len(seen.gpus)} GPUs, but {view.peers} were requested as peers")
+        raise UnreadableOutput(TOPOLOGY, f"{found}, but {view.peers} were requested as peers")
     joined = len(seen.peers(view.peers))
     links = {seen.rows[one][other] for one, other in combinations(seen.gpus, 2)}
     expected = f"NV# between {view.peers} GPUs"
     if joined < view.peers:
-        return failed(
-            VerifyCode.NO_NVLINK, f"{', '.join(sorted(links))} between {len(seen.gpus)} GPUs", expected
-        )
+        return failed(VerifyCode.NO_NVLINK, f"{', '.join(sorted(links))} between {found}", expected)
     kinds = sorted(link for link in links if link.startswith("NV"))
     answer = yield Command(("nvidia-smi", "nvlink", "--status"))
     lanes = parse_lanes(answer.stdout) if answer.status == 0 else ()

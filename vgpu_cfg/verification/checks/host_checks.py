@@ -14,6 +14,7 @@ from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Connection, Gpu
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.parsers.nvidia.smi import parse_query, parse_vgpus
 from vgpu_cfg.parsers.rdma.mlxconfig import parse_firmware
 from vgpu_cfg.parsers.text import UnreadableOutput
@@ -64,7 +65,7 @@ def ask_host_driver(view: HostView) -> Asking:
             return failed(
                 VerifyCode.HOST_DRIVER, f"the driver does not list {', '.join(absent)}", "every GPU in use"
             )
-        return passed(f"{seen.driver_version}, {len(seen.gpus)} GPUs")
+        return passed(f"{seen.driver_version}, {counted(len(seen.gpus), 'GPU')}")
     installed = [one for one in view.facts.software if _DRIVER.search(one.name)]
     if not installed and FactGroup.SOFTWARE in view.facts.groups:
         return failed(VerifyCode.HOST_DRIVER, "the driver package is not installed", "the NVIDIA host driver")
@@ -271,7 +272,7 @@ def ask_host_licences(view: HostView) -> Asking:
     if not assessed:
         return skipped("no vGPUs to check are running on this host")
     bad = [f"{one.vm_name}: {one.licence or 'unknown'}" for one in assessed if not _is_licensed(one.licence)]
-    expected = f"Licensed on all {len(assessed)} GPUs"
+    expected = f"Licensed on all {len(assessed)} GPUs" if len(assessed) > 1 else "Licensed"
     if bad:
         return failed(VerifyCode.UNLICENSED, "; ".join(bad), expected)
     return passed(expected, expected)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.parsers.metrics import gpus_in_metrics, names_in_metrics, parse_up
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import (
@@ -50,10 +51,10 @@ def ask_exporters(view: GuestView) -> Asking:
     if len(told) < view.gpus:
         return failed(
             VerifyCode.EXPORTER_SILENT,
-            f"metrics for {len(told)} GPUs",
+            f"metrics for {counted(len(told), 'GPU')}",
             f"for {view.gpus}, from {monitoring.exporter}",
         )
-    return passed(f"metrics for {len(told)} GPUs from {monitoring.exporter}, and for the guest")
+    return passed(f"metrics for {counted(len(told), 'GPU')} from {monitoring.exporter}, and for the guest")
 
 
 def _ask_server(targets: int) -> Asking:
@@ -63,9 +64,9 @@ def _ask_server(targets: int) -> Asking:
     up = parse_up(answer.stdout)
     down = sorted(name for name, is_up in up.items() if not is_up)
     if down or len(up) < targets:
-        words = f"{', '.join(down)} down" if down else f"{len(up)} targets"
+        words = f"{', '.join(down)} down" if down else counted(len(up), "target")
         return failed(VerifyCode.EXPORTER_SILENT, words, f"{max(targets, len(up))} targets that are up")
-    return passed(f"Prometheus can reach {len(up)} targets")
+    return passed(f"Prometheus can reach {counted(len(up), 'target')}")
 
 
 def _get(address: str) -> Generator[Step, ShellResult, ShellResult]:

@@ -17,6 +17,7 @@ from typing import assert_never
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.verification import Thresholds
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.parsers.allreduce import AllReduce, is_direct, parse_nccl_tests, parse_probe, transports
 from vgpu_cfg.parsers.text import UnreadableOutput
 from vgpu_cfg.ports import ShellResult
@@ -174,7 +175,7 @@ def _assess(view: TrainingView, result: AllReduce, text: str) -> Verdict:
     if result.ranks != view.ranks:
         return failed(
             VerifyCode.ALLREDUCE_FAILED,
-            f"{result.ranks} ranks participated",
+            counted(result.ranks, "rank") + " participated",
             f"{view.ranks}",
             remedy="check the host file and GPUs of each worker; nccl-tests must be built with MPI",
         )
@@ -299,7 +300,7 @@ def ask_names(view: TrainingView) -> Asking:
             return failed(
                 VerifyCode.GUEST_UNSTAGED,
                 f"the host file on {view.launcher.name} does not list {', '.join(absent)}",
-                f"{len(module.workers)} workers in {HOST_FILE}",
+                f"{counted(len(module.workers), 'worker')} in {HOST_FILE}",
                 meaning="training silently starts without them",
                 remedy=f"run `sudo vgpu-cfg-stage launcher` in {view.launcher.name} to rewrite it",
             )
@@ -331,7 +332,7 @@ def ask_names(view: TrainingView) -> Asking:
             "advertise the address that a worker's own name resolves to",
             remedy="run `sudo vgpu-cfg-stage hosts` in that guest to rewrite /etc/hosts; then check its DNS",
         )
-    return passed(f"{count} names, {len(module.workers)} workers in the host file")
+    return passed(f"{counted(count, 'name')}, {counted(len(module.workers), 'worker')} in the host file")
 
 
 def ask_same_image(view: TrainingView) -> Asking:
@@ -425,11 +426,14 @@ def ask_shared_folder(view: TrainingView) -> Asking:
     finally:
         for one in written:
             yield Command(("rm", "-f", files[one.name]), on=one.name, timeout_seconds=60, is_cleanup=True)
+    machines = counted(len(sharing), "machine")
     if faults:
         return failed(
-            VerifyCode.NOT_SHARED, "; ".join(faults), f"{path}, the same on {len(sharing)} machines"
+            VerifyCode.NOT_SHARED,
+            "; ".join(faults),
+            f"{path}, the same on {machines}",
         )
-    return passed(f"{path}: {len(sharing)} machines can read and write")
+    return passed(f"{path}: {machines} can read and write")
 
 
 def _export_of(text: str) -> str:
