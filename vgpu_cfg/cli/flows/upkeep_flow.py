@@ -359,7 +359,16 @@ def _as_work(
             asked.tell(plan, report)
             return
         drained = asked.drained(after) if after is not None else None
-        show.upkeep(plan, report, output, after=after, drained=drained, back=asked.back, journal=journal)
+        show.upkeep(
+            plan,
+            report,
+            output,
+            after=after,
+            drained=drained,
+            back=asked.back,
+            journal=journal,
+            is_shown=not _is_light(plan, asked),
+        )
 
     question = f"Make {these(plan)}?"
     return Work(plan, observed, asked.plan_for, read_back, question, plan.name, locks, tell=tell)
@@ -368,19 +377,26 @@ def _as_work(
 def _decide_and_run(
     asked: Upkeep, work: Work, estate: Estate, flags: ConnectionFlags, output: OutputFormat
 ) -> int:
-    # Scripts of the previous release cordon without --yes: without a terminal, only VMs require it.
-    is_light = all(change.kind == "set_cordon" for change in work.plan.changes)
+    is_light = _is_light(work.plan, asked)
     how = ApplyOptions(
         path=Path(),
-        yes=asked.yes or (is_light and not sys.stdin.isatty()),
+        yes=asked.yes or is_light,
         parallel=PARALLEL,
         per_host=PER_HOST,
         output=output,
         options=CommandOptions(flags, occasion=asked.occasion),
     )
-    if not (is_light and how.yes):
+    if not is_light:
         show_plan(work.plan, how)
     return decide_and_run(work, estate, how)
+
+
+def _is_light(plan: Plan, asked: Upkeep) -> bool:
+    """Whether a plan of cordons is carried out without being shown first."""
+    # Scripts of the previous release cordon without --yes: without a terminal, only VMs require it.
+    return all(change.kind == "set_cordon" for change in plan.changes) and (
+        asked.yes or not sys.stdin.isatty()
+    )
 
 
 def watches(

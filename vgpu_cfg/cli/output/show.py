@@ -202,8 +202,12 @@ def upkeep(
     drained: Host | None = None,
     back: str = "",
     journal: str = "",
+    is_shown: bool = False,
 ) -> None:
-    """Print what became of work on hosts; without a report there was nothing to do."""
+    """Print what became of work on hosts; without a report there was nothing to do.
+
+    Of a plan that `is_shown` before, the findings are not repeated.
+    """
     from vgpu_cfg.changes.report import Report
     from vgpu_cfg.render.text.run.summary import Drained, render_upkeep
 
@@ -214,7 +218,8 @@ def upkeep(
         data(report_data(made, ended or Report(plan=made.name, digest=made.digest), after))
         return
     seen = Drained.of(drained, after, back) if drained is not None and after is not None else None
-    lines(lambda width: render_upkeep(made, ended, width, drained=seen, journal=journal))
+    told = made.model_copy(update={"diagnostics": ()}) if is_shown else made
+    lines(lambda width: render_upkeep(told, ended, width, drained=seen, journal=journal))
 
 
 def found(written: AsFound, path: str, *, is_only_shown: bool) -> None:
