@@ -213,17 +213,23 @@ def test_without_an_image_esxi_is_not_upgraded_and_the_screen_says_so(vgpu_cfg: 
     assert not (vgpu_cfg.folder / "waves").exists()
 
 
-def test_what_is_mistyped_is_told(vgpu_cfg: CommandLine) -> None:
+def test_what_is_mistyped_is_told_before_a_vcenter_is_read(vgpu_cfg: CommandLine) -> None:
     for words, said in (
         ([], "specify --driver, --fixed-in or --esxi"),
         (["--driver", "R595"], "'R595' is not a driver version"),
         (["--esxi", "8.0 U3"], "'8.0 U3' is not a build number"),
-        (["--driver", "595.71", "--window", "Sat 06:00-06:20 UTC"], "is too short"),
         (["--driver", "595.71", "--window", "Saturday"], "not a valid maintenance window"),
+        (["--driver", "595.71", "--window", "Sat 06:00-14:00"], "'Sat 06:00-14:00' has no time zone"),
     ):
-        ran = vgpu_cfg("upgrade", *words, *SMALL, COLUMNS="200")
+        ran = vgpu_cfg("upgrade", *words, "--from", "absent.json", COLUMNS="200")
         assert ran.code == 2
         assert said in ran.told
+
+
+def test_a_window_too_short_for_a_host_is_told(vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg("upgrade", "--driver", "595.71", "--window", "Sat 06:00-06:20 UTC", *SMALL)
+    assert ran.code == 2
+    assert "is too short" in ran.told
 
 
 @pytest.mark.exhaustive("300 hosts are read and laid out; the six of the other tests take the same way")

@@ -29,6 +29,15 @@ def register(app: typer.Typer) -> None:
     )(upgrade)
 
 
+def _checked_window(text: str) -> str:
+    from vgpu_cfg.model.plan_file.host_values import check_window
+
+    try:
+        return check_window(text) if text else text
+    except ValueError as error:
+        raise typer.BadParameter(str(error).replace("\n", "; ")) from error
+
+
 @connected(recordings=True, quotas=True)
 def upgrade(
     *,
@@ -64,6 +73,7 @@ def upgrade(
             "--window",
             help="When hosts may be disrupted: 'Sat 06:00-14:00 Europe/Berlin'; by default, at any time.",
             show_default=False,
+            callback=_checked_window,
         ),
     ] = "",
     max_down: Annotated[
@@ -132,7 +142,7 @@ def upgrade(
     try:
         waves = make_waves(found, window, times, observed.read_at)
     except ValueError as error:
-        raise typer.BadParameter(str(error).replace("\n", "; "), param_hint="--window") from error
+        raise typer.BadParameter(str(error), param_hint="--window") from error
     waves = with_spares(waves, quotas_of(connected_to), observed, load_catalog())
     server = connected_to.server if connected_to.recording is None else observed.vcenter.address
     how = Installation(server, window, times, tuple(depots or ()))
