@@ -125,6 +125,21 @@ def test_a_text_that_nobody_knows_is_an_answer_too(vgpu_cfg: CommandLine) -> Non
         assert word in done.out
 
 
+def test_a_name_is_told_what_answers_about_it(vgpu_cfg: CommandLine) -> None:
+    text = "version: 1\nname: demo\nvcenter: lab:two-a100\nvms: [{name: 'hvd-{1..2}', gpus: grid_a100-10c}]\n"
+    plan = vgpu_cfg.write("plan.yaml", text)
+    ran = vgpu_cfg("explain", "hvd-2")
+    assert ran.code == 5
+    assert "hvd-2 is a VM in plan.yaml, not a check code or an error message" in ran.told
+    assert "vgpu-cfg explain --vm hvd-2 --server lab:two-a100" in ran.told
+    assert "vgpu-cfg verify plan.yaml --vm hvd-2" in ran.told
+    ran = vgpu_cfg("explain", plan)
+    assert (ran.code, "vgpu-cfg plan plan.yaml" in ran.told) == (5, True)
+    done = vgpu_cfg.done("explain", "elsewhere-1")
+    assert done.out.startswith("UNKNOWN")
+    assert "vgpu-cfg explain --vm elsewhere-1" in done.out
+
+
 def test_a_text_in_other_words_is_explained_as_likely(vgpu_cfg: CommandLine) -> None:
     text = "systemId and deviceId do not match the current system"
     told = " ".join(vgpu_cfg.done("explain", *text.split()).out.split())

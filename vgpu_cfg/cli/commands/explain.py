@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.settings.connection import Connection
     from vgpu_cfg.vsphere.history.failures import FailureReader
 
+_MOST_FILES = 50
 _CODE = re.compile(r"VG\d[0-9A-Z]*", re.IGNORECASE)
 
 
@@ -64,6 +66,8 @@ def explain(
         text = sys.stdin.read() if words == ["-"] else " ".join(words)
         if not text.strip():
             raise typer.BadParameter("no text to explain", param_hint="WHAT")
+        if len(words) == 1:
+            _refuse_name(text)
         _show_explanations(text, output)
 
 
@@ -116,6 +120,38 @@ def _show_pages(pages: list[tuple[Code | Failure, CheckPage]], output: OutputFor
 
 
 # ---------------------------------------------------------------- texts
+
+
+def _refuse_name(word: str) -> None:
+    """Say what answers about a plan file, or a VM in one of this folder; no vCenter is asked.
+
+    Raises NotFound if the word is such a name.
+    """
+    from shlex import quote
+
+    from vgpu_cfg.errors import NotFound, VgpuCfgError
+    from vgpu_cfg.plan_loading import load_plan
+
+    path = Path(word)
+    for file in [path] if path.is_file() else sorted(Path().glob("*.yaml"))[:_MOST_FILES]:
+        try:
+            desired = load_plan(file).desired
+        except (VgpuCfgError, OSError):
+            continue
+        name = quote(str(file))
+        if file == path:
+            remedy = f"see what it would change: vgpu-cfg plan {name}; what differs: vgpu-cfg status {name}"
+            raise NotFound(
+                f"{word} is a plan file, not a check code or an error message", subject=word, remedy=remedy
+            )
+        if any(vm.name == word for vm in desired.vms):
+            server = f" --server {quote(desired.vcenter)}" if desired.vcenter else ""
+            raise NotFound(
+                f"{word} is a VM in {file}, not a check code or an error message",
+                subject=str(file),
+                remedy=f"what differs: vgpu-cfg status {name}; what fails: vgpu-cfg verify {name} "
+                f"--vm {quote(word)}; why it does not start: vgpu-cfg explain --vm {quote(word)}{server}",
+            )
 
 
 def _show_explanations(text: str, output: OutputFormat) -> None:

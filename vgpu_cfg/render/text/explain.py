@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -65,6 +66,8 @@ def _not_known(width: int, known: int, text: str) -> list[Text]:
         label_width=10,
         style="bold yellow",
     )
+    if text and not text[-1].isspace() and " " not in text:
+        lines += _row("run", f"vgpu-cfg explain --vm {quote(text)}     if it is the name of a VM", width)
     lines += _rows("collect", collect, width)
     return lines + _row("run", "vgpu-cfg explain - < vmware.log     explains a whole log", width)
 
