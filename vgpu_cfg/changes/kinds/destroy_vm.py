@@ -45,8 +45,9 @@ class DestroyVm(ChangeBase):
 
     @property
     def goes_along(self) -> tuple[str, ...]:
-        """Return the deleted or disconnected parts other than its own disks: "disk [vsan] x.vmdk (…)"."""
-        return tuple(f"{one.key} {one.before}, {one.note}" for one in self.edits if one.key != "vm")
+        """Return what else is deleted or disconnected, "disk [vsan] x.vmdk (…)", and a note on the VM."""
+        others = (f"{one.key} {one.before}, {one.note}" for one in self.edits if one.key != "vm")
+        return (*others, *(one.note for one in self.edits if one.key == "vm" and one.note))
 
     def head(self, place: Placement | None) -> Row:
         return "delete", plain("; ".join(["with all its disks", *self.goes_along]), "red")

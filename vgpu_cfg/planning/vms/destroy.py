@@ -57,6 +57,8 @@ from vgpu_cfg.planning.vms.rules import remove_host_rules, remove_rules
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit, joined, shown
 from vgpu_cfg.planning.vms.settings.setting import Topic
 
+_LISTED = "still in the plan file, so that the next apply makes it again"
+
 
 def plan_removal(
     vm: Vm,
@@ -65,10 +67,11 @@ def plan_removal(
     layout: Layout | None = None,
     delete: Collection[str] = (),
     allow: Collection[Approval] = (),
+    note: str = "",
 ) -> list[Change]:
     """List the changes that delete a VM: off first, without other disks, then away with its own.
 
-    `layout` is as in `owned_disks`, `delete` names other disks that are deleted too.
+    `layout` is as in `owned_disks`, `delete` names other disks that are deleted too, `note` is shown with it.
     """
     subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
     common: dict[str, Any] = {"subject": subject, "host_moid": vm.host_moid}
@@ -104,7 +107,7 @@ def plan_removal(
         DestroyVm(
             id=change_id("delete", vm.name),
             edits=(
-                Edit(key="vm", before=vm.inventory_path or vm.name),
+                Edit(key="vm", before=vm.inventory_path or vm.name, note=note),
                 *(
                     Edit(key="disk", before=disk_text(disk), note="not created by the plan")
                     for disk in doomed
@@ -253,7 +256,10 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
         detail = template.detail if template is not None else None
         layout = Layout.of(wanted[vm.moid], detail) if vm.moid in wanted else None
         allow = (*desired.allow, *chosen.allow)
-        changes += plan_removal(vm, findings, layout=layout, delete=chosen.deleted_disks, allow=allow)
+        note = _LISTED if chosen.only and vm.moid in wanted else ""
+        changes += plan_removal(
+            vm, findings, layout=layout, delete=chosen.deleted_disks, allow=allow, note=note
+        )
     refuse_disks(desired, observed, changes, chosen.deleted_disks, findings)
     changes += [*steps, *hosts]
     if not chosen.only:
