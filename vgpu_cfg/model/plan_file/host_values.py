@@ -62,8 +62,8 @@ def split_window(text: str) -> WindowParts:
     """Take `Sat 22:00-04:00 Europe/Berlin` apart; the days may be several (`Sat,Sun`) or `daily`."""
     found = _WINDOW.fullmatch(text)
     if found is None:
-        lacks = "has no time zone" if _WINDOW.fullmatch(f"{text} UTC") else "is not a valid maintenance window"
-        raise ValueError(f"{text!r} {lacks}\n{_WINDOW_EXAMPLE}")
+        why = "has no time zone" if _WINDOW.fullmatch(f"{text} UTC") else "is not a valid maintenance window"
+        raise ValueError(f"{text!r} {why}\n{_WINDOW_EXAMPLE}")
     start, end = _minutes(found["start"]), _minutes(found["end"])
     if start == MINUTES_A_DAY:
         raise ValueError("a window cannot begin at 24:00\nuse 00:00 on the next day")
