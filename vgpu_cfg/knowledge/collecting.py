@@ -75,7 +75,7 @@ _BY_PROGRAM = (
     (
         r"gridd|licen[sc]e",
         "a line about licenses",
-        "journalctl -u nvidia-gridd, from its start onward; nvidia-smi -q | grep -A3 -i license",
+        "journalctl -u nvidia-gridd, from the service's last start; nvidia-smi -q | grep -A3 -i license",
         "ls -l /etc/nvidia/ClientConfigToken; cat /etc/nvidia/gridd.conf; timedatectl",
         "curl -v https://LICENSE-SERVER from the guest; the server's own events",
     ),

@@ -159,7 +159,7 @@ _ROWS: tuple[Failure, ...] = (
         "the NIC never requests address translations, regardless of the host and VM settings",
         (
             "run `vgpu-cfg apply` to set ATS_ENABLED, which takes effect after a host reboot or, if"
-            " not, after a cold boot"
+            " that is not enough, after a cold boot"
         ),
     ),
     Failure(
@@ -186,7 +186,7 @@ _ROWS: tuple[Failure, ...] = (
         "documented",
         "the guest does not see any GPUs",
         (
-            "check `dmesg | grep -i nvidia` to see whether the driver is not installed, was built for a"
+            "check `dmesg | grep -i nvidia` to see whether the driver is missing, was built for a"
             " different kernel, or was blocked by nouveau"
         ),
     ),
@@ -321,7 +321,7 @@ _ROWS: tuple[Failure, ...] = (
         _C.PATH_MTU,
         "large packets do not get through between two VMs",
         "documented",
-        "a port on the path has a smaller MTU, so large messages stall although pings succeed",
+        "a port on the path has a smaller MTU, so large messages stall even though pings succeed",
         "set the MTU on the switch ports (9216), the port group, and both NICs",
     ),
     Failure(
@@ -333,8 +333,8 @@ _ROWS: tuple[Failure, ...] = (
             " busy switch"
         ),
         (
-            "check `ethtool -S` for discards and pauses, `ethtool` for the link speed, and the link for"
-            " other traffic"
+            "check `ethtool -S` for discards and pauses, and `ethtool` for the link speed, and look for"
+            " other traffic on the link"
         ),
         "host_memory",
     ),
@@ -379,7 +379,7 @@ _ROWS: tuple[Failure, ...] = (
         "a check could not be performed",
         "observed",
         "the state of the component is unknown",
-        "run the command manually on the machine, and compare the output",
+        "run the command manually on the machine, and check its output",
     ),
     Failure(
         _C.LICENCE_ENDS,
@@ -400,8 +400,8 @@ _ROWS: tuple[Failure, ...] = (
         "a host that runs the plan's VMs is not responding",
         "documented",
         (
-            "the host and its guests cannot be checked, and the guests may be running or may have"
-            " stopped with the host"
+            "the host and its guests cannot be checked; the guests may still be running, or may have"
+            " gone down with the host"
         ),
         "check the host's console; in the meantime, run `vgpu-cfg plan` to see where its VMs could start",
     ),
@@ -427,7 +427,7 @@ _ROWS: tuple[Failure, ...] = (
     ),
     Failure(
         _C.ROCE_UNKNOWN,
-        "it cannot be determined whether a port is lossless",
+        "vgpu-cfg cannot determine whether a port is lossless",
         "documented",
         (
             "no tool in the guest reports this, and a port that is not configured drops packets when"
@@ -440,7 +440,7 @@ _ROWS: tuple[Failure, ...] = (
         "RDMA packets were lost or arrived out of order",
         "documented",
         (
-            "after each loss, all data sent since then is sent again, so even a few losses use up much"
+            "after each loss, everything sent since then is retransmitted, so even a few losses use up much"
             " of the bandwidth"
         ),
         (
@@ -518,7 +518,7 @@ _ROWS: tuple[Failure, ...] = (
     ),
     Failure(
         _C.OTHER_GPU,
-        "a guest has a different GPU from the one in the plan",
+        "a guest's GPU is not the one in the plan",
         "documented",
         "jobs that are sized for the planned GPU run out of memory or take longer",
         (

@@ -26,7 +26,7 @@ class UnreadableOutput(ReachError):
             f"{tool}: {why}{quoted}",
             subject=f"output of {tool}, line {number}" if number else f"output of {tool}",
             remedy=remedy
-            or f"run {tool} manually and check the output; a new format must be added to vgpu_cfg.parsers",
+            or f"run {tool} manually and check its output; if the format is new, vgpu-cfg must be updated",
         )
         self.tool = tool
         self.line = shown

@@ -258,11 +258,11 @@ def test_metrics() -> None:
 GPU = "GPU 00000000:36:00.0\n"
 HEALTH: tuple[tuple[tuple[str, ...], tuple[str, ...], bool, str], ...] = (
     (("Remapped Rows", " Remapping Failure Occurred : Yes"), ("memory row remapping failed",), False, ""),
-    (("Remapped Rows", " Pending : Yes"), ("remapped memory rows are pending a reset",), True, ""),
+    (("Remapped Rows", " Pending : Yes"), ("remapped memory rows take effect after a GPU reset",), True, ""),
     (("Remapped Rows", " Pending : No"), (), True, ""),
     (
         ("Retired Pages", " Pending Page Blacklist : Yes"),
-        ("retired memory pages are pending a restart",),
+        ("retired memory pages take effect after a restart",),
         False,
         "",
     ),

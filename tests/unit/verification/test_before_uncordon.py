@@ -112,4 +112,4 @@ def test_a_gpu_in_passthrough_that_no_vm_has_is_not_proven() -> None:
     found.hosts[:] = [replace(host, vms=(), unheld=("0000:17:00.0",))]
     told = checked(found)
     assert not told.passes
-    assert "no running VM in the plan has it: 0000:17:00.0" in state(told, "host-gpu-health")[1]
+    assert "not used by any running VM in the plan: 0000:17:00.0" in state(told, "host-gpu-health")[1]

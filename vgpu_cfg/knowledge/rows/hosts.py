@@ -105,7 +105,7 @@ GPU_ROWS = (
         "driver-does-not-claim",
         (r"module name: pciPassthru",),
         sample="   Module Name: pciPassthru",
-        symptom="the NVIDIA driver does not claim the GPU, whose module is pciPassthru",
+        symptom="the NVIDIA driver does not claim the GPU, and the GPU's module is pciPassthru",
         cause=(
             "passthrough was enabled for the GPU before the NVIDIA driver was installed, so the driver"
             " cannot claim it"

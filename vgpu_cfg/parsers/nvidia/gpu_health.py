@@ -38,20 +38,20 @@ SLOWDOWNS = {
 
 _FLAGS = (
     ("remap-failed", "memory row remapping failed", ("Remapped Rows", "Remapping Failure Occurred")),
-    ("remap-pending", "remapped memory rows are pending a reset", ("Remapped Rows", "Pending")),
+    ("remap-pending", "remapped memory rows take effect after a GPU reset", ("Remapped Rows", "Pending")),
     (
         "remap-pending",
-        "retired memory pages are pending a restart",
+        "retired memory pages take effect after a restart",
         ("Retired Pages", "Pending Page Blacklist"),
     ),
     ("reset", "GPU reset required", ("GPU Reset Status", "Reset Required")),
     ("reset", "drain and reset recommended", ("GPU Reset Status", "Drain and Reset Recommended")),
     (
         "remap-pending",
-        "the memory channel repair is pending a reset",
+        "the memory channel repair takes effect after a GPU reset",
         ("ECC Errors", "Channel Repair Pending"),
     ),
-    ("remap-pending", "the TPC repair is pending a reset", ("ECC Errors", "TPC Repair Pending")),
+    ("remap-pending", "the TPC repair takes effect after a GPU reset", ("ECC Errors", "TPC Repair Pending")),
     ("remap-failed", "unrepairable memory", ("ECC Errors", "Unrepairable Memory")),
     (
         "remap-failed",

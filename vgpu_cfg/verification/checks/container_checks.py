@@ -207,7 +207,8 @@ def ask_worker_limits(view: GuestView) -> Asking:
     words.append(f"memlock {locked or said(answer)}")
     if worker.rdma and locked != "unlimited":
         faults.append(
-            f"memory locking is limited to {locked or 'an unknown number of'} KiB; RDMA requires no limit"
+            f"memory locking is limited to {locked or 'an unknown number of'} KiB, but must be unlimited for "
+            "RDMA"
         )
     answer = yield Command((*inside, "df", "-Pk", SHM))
     try:
@@ -227,7 +228,7 @@ def ask_worker_limits(view: GuestView) -> Asking:
             count = 0
         words.append(counted(count, "GPU"))
         if count != view.gpus:
-            faults.append(f"only {count} of {view.gpus} GPUs are visible")
+            faults.append(f"only {count} of {view.gpus} GPUs visible")
     if worker.rdma:
         answer = yield Command((*inside, "ls", "/dev/infiniband"))
         verbs = [one for one in answer.stdout.split() if one.startswith("uverbs")]

@@ -93,7 +93,7 @@ def _ask_nccl_library(view: GuestView, so_far: str) -> Asking:
     answer = yield Command(command, timeout_seconds=180)
     versions = [line.split()[-1] for line in answer.stdout.splitlines() if line.startswith("NCCL version ")]
     if not versions:
-        return unproven(f"{so_far}; the NCCL version in {image.image} is unknown and must support dma-buf")
+        return unproven(f"{so_far}; the NCCL version in {image.image} is unknown, but must support dma-buf")
     version = versions[0]
     if DMABUF_WORD not in answer.stdout:
         return failed(

@@ -262,8 +262,8 @@ def ask_held(view: GuestView) -> Asking:
 
 
 def _held_text(gpu: GuestGpu) -> str:
-    by = f"by {', '.join(gpu.processes)}" if gpu.processes else "by no listed process"
-    return f"{gpu.used_mib} of {gpu.memory_mib} MiB on {gpu.pci_id} are used {by}"
+    by = f" by {', '.join(gpu.processes)}" if gpu.processes else ", but no process is listed"
+    return f"{gpu.used_mib} of {gpu.memory_mib} MiB on {gpu.pci_id} are in use{by}"
 
 
 def _other_gpus(view: GuestView, seen: Sequence[GuestGpu]) -> list[str]:
@@ -353,7 +353,7 @@ def ask_nvlink(view: GuestView) -> Asking:
     seen = parse_topology(answer.stdout or answer.stderr)
     found = counted(len(seen.gpus), "GPU")
     if len(seen.gpus) < view.peers:
-        raise UnreadableOutput(TOPOLOGY, f"{found}, but {view.peers} were requested as peers")
+        raise UnreadableOutput(TOPOLOGY, f"{found}, but {view.peers} were planned with NVLink")
     joined = len(seen.peers(view.peers))
     links = {seen.rows[one][other] for one, other in combinations(seen.gpus, 2)}
     expected = f"NV# between {view.peers} GPUs"

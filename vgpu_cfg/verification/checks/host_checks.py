@@ -155,7 +155,7 @@ def ask_host_roce(view: HostView) -> Asking:
     """Check that the host's NIC driver has PFC and marks as planned, if it carries RDMA of VMs."""
     yield from ()
     if not view.carries_rdma:
-        return skipped("the RDMA traffic of the plan's VMs does not use the host's driver")
+        return skipped("the plan's VMs do not send RDMA traffic through the host's driver")
     if view.roce is None:
         return skipped("the plan has no `training` with RDMA settings")
     modules = view.facts.modules

@@ -68,7 +68,7 @@ def ask_gpu_health(view: GuestView) -> Asking:
 
 def ask_host_gpu_health(view: HostView) -> Asking:
     """Check the GPUs of vGPUs in the same way, if the host's shell may be used."""
-    unheld = f"in passthrough mode, but no running VM in the plan has it: {', '.join(view.unheld)}"
+    unheld = f"in passthrough mode, but not used by any running VM in the plan: {', '.join(view.unheld)}"
     if not view.vgpus:
         return unproven(unheld) if view.unheld else skipped("no VM in the plan has a vGPU on this host")
     if not view.has_shell:
@@ -146,7 +146,7 @@ def ask_host_kernel_log(view: HostView) -> Asking:
     bad = [one.line for one in recent if one.gpu in view.checked and one.number not in OF_PROGRAMS]
     if bad:
         expected = f"no Xids after {since or 'the last rotation'}"
-        remedy = "after the repair, restart the host: older lines then no longer count"
+        remedy = "after the repair, restart the host; log lines from before the restart no longer count"
         return failed(VerifyCode.KERNEL_COMPLAINS, "; ".join(bad[-_MOST_LINES:]), expected, remedy=remedy)
     return replace(passed("read"), evidence=_xid_signs(recent))
 

@@ -106,7 +106,7 @@ def _faults_of(nic: GuestNic, seen: Interface | None) -> list[str]:
         faults.append(f"has MTU {seen.mtu}, not {nic.mtu}")
     faults += [f"is missing {address}" for address in nic.addresses if address not in seen.addresses]
     if nic.dhcp and not seen.addresses:
-        faults.append(f"got no{' IPv4 address, only IPv6' if seen.has_ipv6 else ' DHCP address'}")
+        faults.append(f"did not get {'an IPv4 address, only IPv6' if seen.has_ipv6 else 'a DHCP address'}")
     return faults
 
 

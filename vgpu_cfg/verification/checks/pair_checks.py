@@ -118,7 +118,7 @@ def ask_path_mtu(view: PairView) -> Asking:
     if not reported:
         if view.source.rdma_nics and view.target.rdma_nics:
             return unproven("their RDMA NICs have no addresses for the test")
-        return skipped("the two machines have no RDMA network in common")
+        return skipped("the two machines do not share an RDMA network")
     return passed(", ".join(dict.fromkeys(reported)))
 
 
@@ -153,7 +153,7 @@ def _measure(view: PairView, *, gpu: bool) -> Asking:
     if not rails:
         if view.source.rdma_nics and view.target.rdma_nics:
             return unproven("their RDMA NICs have no RoCE v2 addresses for the test")
-        return skipped("the two machines have no RDMA network in common")
+        return skipped("the two machines do not share an RDMA network")
     share = view.thresholds.gpu_memory if gpu else view.thresholds.host_memory
     found: list[tuple[float, float | None, str]] = []
     before = yield from read_counters(view, rails)
@@ -243,7 +243,8 @@ def _assess(
     expected = f"at least {share * line:.1f} of {line:g} Gb/s"
     if rate > _OVER * line:
         return unproven(
-            f"{words} exceeds the line rate of {line:g} Gb/s, so traffic took another path", measured=measured
+            f"{words} exceeds the line rate of {line:g} Gb/s, so traffic took a different path",
+            measured=measured,
         )
     if rate >= share * line:
         return passed(words, expected, measured=measured)

@@ -402,7 +402,7 @@ def ask_shared_folder(view: TrainingView) -> Asking:
                 words = ("timeout", "--kill-after=5", "30", "ls", f"{path}/")
                 answer = yield Command(words, on=one.name, timeout_seconds=60)
                 if answer.status == TIMED_OUT:
-                    faults.append(f"{one.name} gets no response from the server that exports {path}")
+                    faults.append(f"{one.name} receives no response from the server that exports {path}")
                     continue
                 mounted = yield Command(("findmnt", "-n", "-o", "FSTYPE,SOURCE", "-T", path), on=one.name)
                 if answer.status != 0 or "nfs" not in mounted.stdout:
