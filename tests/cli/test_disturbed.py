@@ -102,7 +102,7 @@ def test_a_reviewed_plan_does_not_cover_vms_that_came_to_the_switch_since(vgpu_c
     switch(vgpu_cfg, "erp-2", "poweredOn")
     ran = vgpu_cfg("apply", "p.json", "--yes")
     assert ran.code == 4
-    assert "does not include disrupting erp-2" in ran.told
+    assert "does not allow for the disruption of erp-2" in ran.told
 
 
 def test_a_host_without_an_uplink_on_the_switch_loses_no_link(vgpu_cfg: CommandLine) -> None:

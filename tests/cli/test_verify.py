@@ -595,7 +595,7 @@ def test_a_second_watch_on_this_machine_waits_its_turn(trained: CommandLine) -> 
     with FileLock(kept.with_suffix(".lock"), is_singleton=False):
         ran = trained("verify", PLAN, "--watch", **SECRETS)
     assert ran.code == 6
-    assert "another watch of this plan is running" in ran.told
+    assert "another `verify --watch` of this plan is running" in ran.told
 
 
 @pytest.mark.parametrize(

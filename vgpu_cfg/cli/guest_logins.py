@@ -109,7 +109,7 @@ class LabGuestShells:
             raise GuestError(
                 "the guest's host key differs from the known key",
                 subject=target.name,
-                remedy="check that VMware Tools, which reports the key, is running in the guest, and "
+                remedy="check that VMware Tools, which reports the key, is running in the guest, and check "
                 "whether the plan's keys (`training.keys`) have changed",
             )
         user = login.user or OWN_USER

@@ -64,7 +64,7 @@ def doctor(
         typer.Option(
             "--save",
             metavar="FILE|FOLDER",
-            help="Save which of vgpu-cfg's assumptions are true here. Keep the file next to the plans "
+            help="Save the verdicts on vgpu-cfg's assumptions. Keep the file next to the plans "
             "that will use it.",
             show_default=False,
         ),
@@ -230,7 +230,7 @@ def trial(
         typer.Option(
             "--move-to",
             metavar="HOST",
-            help="Move its VM to this host with vMotion.",
+            help="Move the step's VM to this host with vMotion.",
             show_default=False,
             callback=bare("host"),
         ),
@@ -249,7 +249,7 @@ def trial(
         typer.Option(
             "--save",
             metavar="FILE|FOLDER",
-            help="Save which assumptions are true here, like `doctor --save`.",
+            help="Save the verdicts, like `doctor --save`.",
             show_default=False,
         ),
     ] = None,
@@ -262,7 +262,7 @@ def trial(
     all_: Annotated[
         bool,
         typer.Option(
-            "--all", help=("With --clean: also remove objects that have not expired or have lost their mark.")
+            "--all", help=("With --clean: also remove objects that have not expired or are no longer marked.")
         ),
     ] = False,
     dry_run: DryRunOption = False,

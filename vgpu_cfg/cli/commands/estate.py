@@ -319,7 +319,7 @@ def _show_reservations(
 def profiles(
     names: Annotated[list[str] | None, typer.Argument(help="Profiles or boards to show.")] = None,
     *,
-    board: Annotated[list[str] | None, typer.Option(help="Only boards that match, by key or name.")] = None,
+    board: Annotated[list[str] | None, typer.Option(help="Only boards whose key or name matches.")] = None,
     mig: Annotated[bool, typer.Option("--mig", help="Only MIG-backed profiles.")] = False,
     time_sliced: Annotated[bool, typer.Option("--time-sliced", help="Only time-sliced profiles.")] = False,
     full: Annotated[

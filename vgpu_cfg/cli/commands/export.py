@@ -72,7 +72,7 @@ def export(
     ] = None,
     template: Annotated[
         str | None,
-        typer.Option("--template", help="The template for recreating VMs that are lost.", show_default=False),
+        typer.Option("--template", help="The template for recreating lost VMs.", show_default=False),
     ] = None,
     to: Annotated[
         Path | None,
@@ -209,7 +209,7 @@ def hand_over(
         str | None,
         typer.Option(
             "--identity-file",
-            help="Path to the account's private key, as written to the files.",
+            help="Path to the account's private key, as it will appear in the files.",
             show_default=False,
         ),
     ] = None,

@@ -101,7 +101,7 @@ def fit(
         typer.Option(
             "--without",
             metavar="KIND:NAME",
-            help="Instead of a profile: show the effect on VMs of losing this host, cluster, GPU or NIC.",
+            help="Instead of a profile: show how VMs are affected if this host, cluster, GPU or NIC is lost.",
             show_default=False,
         ),
     ] = None,
@@ -286,7 +286,8 @@ def _gpu(name: str) -> GpuEntry:
         remedy = f"did you mean {' or '.join(close)}?" if close else "`vgpu-cfg profiles` lists them all"
         if whole:
             remedy = (
-                f"{name} is a board: `vgpu-cfg fit {whole}` for whole GPUs, or `vgpu-cfg profiles {name}`"
+                f"{name} is a board: run `vgpu-cfg fit {whole}` for whole GPUs, or `vgpu-cfg profiles {name}`"
+                " for its profiles"
             )
         raise NotFound(f"no board supports the profile {name!r}", subject="catalogue", remedy=remedy)
     return GpuEntry(profile=(entries[0].profile,))
@@ -345,7 +346,7 @@ def size(
     optimizer: Annotated[Optimizer, typer.Option("--optimizer", help="The optimizer.")] = Optimizer.ADAMW,
     sharding: Annotated[
         Sharding,
-        typer.Option("--sharding", help="The states that replicas share. `fsdp` is the same as `zero3`."),
+        typer.Option("--sharding", help="States to shard across replicas. `fsdp` is the same as `zero3`."),
     ] = Sharding.NONE,
     lora: Annotated[
         int,
@@ -360,7 +361,7 @@ def size(
     sequence: Annotated[int, typer.Option("--sequence", min=1, help="Tokens per sequence.")] = 4096,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Sequences per replica and step.")] = 1,
     boards: Annotated[
-        list[str] | None, typer.Option("--board", help="Only boards that match, by key or name.")
+        list[str] | None, typer.Option("--board", help="Only boards whose key or name matches.")
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every candidate.")] = False,
     output: OutputOption = OutputFormat.TEXT,

@@ -116,7 +116,7 @@ def unlock(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="RUN", help="The run whose locks to remove; a plan file, or nothing, lists all locks."
+            metavar="RUN", help="The run whose locks to remove; a plan file, or no argument, lists all locks."
         ),
     ] = None,
     *,

@@ -79,7 +79,8 @@ def hand(
         name, _, value = setting.partition("=")
         if name not in ("sriov", "above_4g", "iommu") or value not in ("on", "off"):
             raise typer.BadParameter(
-                f"{setting!r} is not sriov, above_4g or iommu with =on or =off", param_hint="--bios"
+                f"{setting!r} is not valid; use sriov, above_4g or iommu with =on or =off",
+                param_hint="--bios",
             )
         facts[name] = value == "on"
     asked: dict[labs.ServerAct, bool] = {

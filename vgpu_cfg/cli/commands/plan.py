@@ -90,7 +90,7 @@ _RollbackOption = Annotated[
     bool,
     typer.Option(
         "--rollback-on-failure",
-        help="If a change fails, undo the changes of this run as far as possible.",
+        help="If a change fails, undo this run's changes as far as possible.",
         rich_help_panel="Run",
     ),
 ]

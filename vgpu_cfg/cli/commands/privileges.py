@@ -99,7 +99,7 @@ def privileges(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """List the vCenter privileges that a plan requires, with their objects, and write the roles."""
+    """List the vCenter privileges that a plan requires, with their objects, and generate the roles."""
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.roles import WhatFor, roles_for, roles_of_file, roles_of_trial
 

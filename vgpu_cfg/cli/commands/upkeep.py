@@ -91,7 +91,7 @@ def cordon(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Keep new VMs from all plans off hosts or GPUs; running VMs are not affected."""
+    """Stop all plans from placing VMs on hosts or GPUs; running VMs are not affected."""
     if check:
         if plan is None:
             raise typer.BadParameter("requires --plan", param_hint="--check")
@@ -140,7 +140,7 @@ def uncordon(
     restore: Annotated[
         bool,
         typer.Option(
-            "--restore", help="Also exit maintenance mode left on by a run, and move drained VMs back."
+            "--restore", help="Also exit the maintenance mode that a run left on, and move drained VMs back."
         ),
     ] = False,
     stay: Annotated[
@@ -153,7 +153,7 @@ def uncordon(
     connection: ConnectionFlags,
     occasion: Occasion,
 ) -> None:
-    """Return cordoned hosts or GPUs to use; with --restore, also move drained VMs back."""
+    """Return cordoned hosts or GPUs to service; with --restore, also move drained VMs back."""
     from vgpu_cfg.cli.flows import upkeep_flow
     from vgpu_cfg.planning.upkeep.give_back import DrainedVms
 

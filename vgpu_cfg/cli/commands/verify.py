@@ -410,7 +410,7 @@ def _save(path: Path, found: Verification) -> None:
     from vgpu_cfg.cli.output import show
 
     if found.failed:
-        show.say(f"the measurements were not saved to {path}: {len(found.failed)} failed")
+        show.say(f"the measurements were not saved to {path} because of failed checks ({len(found.failed)})")
     elif not write_baseline(path, found):
         show.say(f"nothing was saved to {path}: this run made no measurements")
     else:

@@ -118,7 +118,7 @@ def _locked(session: Session, notes: list[str]) -> Sequence[RunEntry]:
     try:
         held = read_held(session)
     except VCenterError as error:
-        notes.append(f"the locks of runs could not be read: {error.message}")
+        notes.append(f"cannot read run locks: {error.message}")
         return ()
     return [entry for lock in held if (entry := entry_of_lock(lock)) is not None]
 

@@ -145,7 +145,7 @@ def kept_watch(name: str) -> Iterator[KeptWatch]:
         lock.acquire(blocking=False)
     except Timeout as error:
         raise Locked(
-            "another watch of this plan is running on this machine",
+            "another `verify --watch` of this plan is running on this machine",
             subject=str(path),
             remedy="wait until it ends, or increase the timer interval",
         ) from error

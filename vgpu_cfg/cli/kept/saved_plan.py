@@ -107,7 +107,7 @@ def _refuse_more_disturbed(reviewed: Plan, plan: Plan) -> None:
         from vgpu_cfg.model.ranges import fold_names
 
         raise StalePlan(
-            f"the reviewed plan {reviewed.digest} does not include disrupting {fold_names(new)}",
+            f"the reviewed plan {reviewed.digest} does not allow for the disruption of {fold_names(new)}",
             subject=plan.target.address,
             remedy="save it again with `vgpu-cfg plan PLAN`, then review and apply it",
         )

@@ -402,7 +402,7 @@ class PlaceEntry(Frozen):
     """Allowed locations for the VMs of one line."""
 
     spread: Stated[Annotated[Spread, in_words(Spread)]] = key(
-        "What the VMs in this item must not share: a host, a GPU, or a host's NUMA node.",
+        "The resource that the VMs in this item must not share: a host, a GPU, or a host's NUMA node.",
         LIVE,
         "no restriction",
     )
@@ -500,7 +500,7 @@ class VmKeys(VmOptions):
     power: bool | Literal["leave"] = key("Whether the VM is powered on; leave: not changed.", LIVE, "true")
     expires: Day = key("The VM's last day; after it, `apply --expired` shuts the VM down.", REPORTING)
     ignore: tuple[ManagedKey, ...] = key("Keys whose drift is neither reported nor fixed.", REPORTING)
-    lock: bool = key("Whether `destroy` rejects this VM.", LIVE, "false")
+    lock: bool = key("Whether `destroy` refuses to delete this VM.", LIVE, "false")
 
 
 class VmEntry(VmKeys):
@@ -550,7 +550,7 @@ class WatchEntry(Frozen):
         "The maximum number of hosts per cluster that a watch can cordon.", value=1
     )
     after_minutes: Annotated[int, Field(ge=5, le=10_080)] = key(
-        "The time for which a GPU must report the state without interruption, in at least three readings.",
+        "How long a GPU must report the state without interruption; at least three readings are required.",
         value=10,
     )
 

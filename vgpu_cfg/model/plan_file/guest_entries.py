@@ -137,7 +137,7 @@ class GuestEntry(Frozen):
     """The setup of a VM's guest: the method and the contents."""
 
     by: Literal["cloud-init", "guest-operations", "ssh"] = key(
-        "The first method used to set up the guest; if it fails, another method is tried.",
+        "The method to try first when setting up the guest; if it fails, another one is tried.",
         NEXT_RUN,
         value="cloud-init",
     )

@@ -262,7 +262,7 @@ class HostEntry(Frozen):
     )
     vmknics: Vmknics = key("VMkernel NICs.", value=tuple)
     pvrdma: Stated[PvrdmaEntry | bool] = key(
-        "The VMkernel NIC for PVRDMA, including the firewall ruleset; false: none.", LIVE, "unchanged"
+        "The VMkernel NIC for PVRDMA, with the firewall ruleset it requires; false: none.", LIVE, "unchanged"
     )
     driver: Stated[DriverEntry] = key(
         "The NVIDIA host driver and its installation method.", HOST_REBOOT, "not checked"

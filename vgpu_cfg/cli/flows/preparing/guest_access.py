@@ -239,7 +239,7 @@ def _refuse_foreign(desired: DesiredPlan, observed: Inventory, options: PlanOpti
     }
     if foreign:
         raise LoginFailed(
-            f"the keys in {fold_names(foreign)} are not the plan's keys on this machine",
+            f"the keys in {fold_names(foreign)} differ from the plan's keys on this machine",
             subject=desired.name,
             remedy=remedy_foreign(desired, is_former=all(keys.reaches(mark) for mark in foreign.values())),
         )

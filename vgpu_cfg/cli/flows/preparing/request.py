@@ -89,7 +89,7 @@ def _refuse_vm(path: Path) -> None:
     verb = next((word for word in sys.argv[1:] if not word.startswith("-")), "plan")
     only = ("--only", path.name) if verb in _WITH_ONLY else ()
     lines = [f"`{shlex.join(['vgpu-cfg', verb, str(one), *only])}`" for one in plans[:3]]
-    fault = DocumentFault(str(path), 1, 1, "the command requires a plan file, and there is no such file")
+    fault = DocumentFault(str(path), 1, 1, "the command requires a plan file, but this file does not exist")
     remedy = f"if {path.name} is a VM of a plan: {' or '.join(lines)}" if lines else "specify a plan file"
     raise DocumentError([fault], remedy=remedy)
 
@@ -219,7 +219,7 @@ def sign_plan(path: Path, key: Path) -> Path:
     if done.returncode != 0 or not signature.exists():
         fault = DocumentFault(str(path), 1, 1, f"cannot sign with {key}: {_last_words(done)}")
         raise DocumentError(
-            [fault], remedy="specify your private key, or the public key of a key in your SSH agent"
+            [fault], remedy="specify your private key, or the public half of a key in your SSH agent"
         )
     return signature
 
