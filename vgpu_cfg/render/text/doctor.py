@@ -46,7 +46,7 @@ _PLANS = (
 _FEW = (6, 3, 2, 1)
 """Rows of plans and runs on the first screen, the first number that fits; findings get the rest of it."""
 NOTE = (
-    "STATE compares only devices with the owner marks. To compare everything, run `vgpu-cfg status` with the "
+    "STATE checks only devices against the owner marks. To check everything, run `vgpu-cfg status` with the "
     "plan file."
 )
 _VERDICT_STYLES = {Verdict.FAILS: "bold red", Verdict.HOLDS: "green", Verdict.OPEN: "dim"}
@@ -236,8 +236,8 @@ def render_outline(outline: Outline, width: int) -> list[Text]:
     events = counted(outline.calls.total(), "event")
     facts = {
         "NAMES": f"every object's name begins with {outline.mark.start}",
-        "SPACE": f"at most {size(outline.datastore_mib)} on the datastore",
-        "TIME": f"at most {outline.minutes} minutes, including cleanup",
+        "SPACE": f"up to {size(outline.datastore_mib)} on the datastore",
+        "TIME": f"up to {outline.minutes} minutes, including cleanup",
         "REMAINS": f"{counted(outline.tasks, 'task')} and about {events} in vCenter's lists",
         "ROLE": f"vgpu-cfg privileges --trial {steps}",
         "REMOVES": "all objects at the end, after an error and on Ctrl-C; if vgpu-cfg is killed, run "

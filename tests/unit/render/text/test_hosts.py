@@ -70,7 +70,7 @@ def test_the_command_that_approves_comes_last_if_it_is_all_that_lacks() -> None:
 def test_how_many_at_once_is_said_only_where_several_go_down() -> None:
     single = samples.plan_of(*host_samples.one_reboot("esx-01"))
     assert "at a time" not in text_of(single)
-    assert "at most 2 hosts at a time" in text_of(host_samples.many_hosts(3))
+    assert "up to 2 hosts at a time" in text_of(host_samples.many_hosts(3))
 
 
 def test_hosts_with_the_same_disruption_share_a_row() -> None:

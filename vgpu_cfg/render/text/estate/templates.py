@@ -56,7 +56,7 @@ def _look(look: TemplateLook, width: int) -> list[Text]:
     rows: list[list[Cell]] = [[row.name, Text(*_WORDS[row.state]), row.found, row.why] for row in look.rows]
     lines += [line for row in table_rows(_COLUMNS, rows, width, indent=2) for line in row]
     if look.lacks:
-        said = f"The plan requires components that the template lacks: {', '.join(look.lacks)}."
+        said = f"The plan requires components that are missing from the template: {', '.join(look.lacks)}."
         return [*lines, *fold(Text(said, "bold red"), width)]
     return lines
 

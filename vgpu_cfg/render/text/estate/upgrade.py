@@ -172,7 +172,7 @@ def _waves(
         yield from _paragraph("" if number else "SPARE", f"from wave {since}: {words}", width)
     at_once = sorted(set(found.lanes.values()))
     count = listed(map(str, at_once), separator=" or ")
-    text = f"at most {count} per cluster down at once; clusters are upgraded in parallel"
+    text = f"up to {count} per cluster down at once; clusters are upgraded in parallel"
     canaries = "; wave 1 is one host in each cluster; rerun this command after wave 1 to use its actual times"
     yield from _paragraph("PACE", f"{text}{canaries * waves[0].is_canary}", width)
     yield from _paragraph("TIMES", times.source, width)

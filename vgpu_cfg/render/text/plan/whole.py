@@ -186,7 +186,7 @@ def _limits(plan: Plan, width: int) -> list[Text]:
             most[down] = most.get(down, 0) + 1
     each = " per cluster" if len(waves) > 1 else ""
     words = [
-        f"{'one host' if down == 1 else f'at most {down} hosts'}{each if len(most) == 1 else ''} at a time"
+        f"{'one host' if down == 1 else f'up to {down} hosts'}{each if len(most) == 1 else ''} at a time"
         for down in sorted(most)
     ]
     needs = {one.window: one for one in forecast(entering, plan.read_at)}

@@ -265,11 +265,11 @@ def render_room(
         lines += [line for words in _short(one) for line in hanging("HINT", words, width, indent=0)]
     boards = [one.boards_watts for one in found if one.boards_watts is not None]
     rooms = [one.room for one in found if one.room is not None and one.room.watts is not None]
-    told = f"boards: at most {sum(boards) / 1000:.1f} kW" if boards else "the boards' power draw is unknown"
+    told = f"boards: up to {sum(boards) / 1000:.1f} kW" if boards else "the boards' power draw is unknown"
     if rooms:
         watts, heat = sum(one.watts or 0 for one in rooms), sum(one.btu_per_hour or 0 for one in rooms)
         servers = counted(sum(one.servers for one in rooms), "server")
-        told += f"; {servers} with a data sheet: at most {watts / 1000:.1f} kW and {heat} BTU/h"
+        told += f"; {servers} with a data sheet: up to {watts / 1000:.1f} kW and {heat} BTU/h"
     return lines + hanging("TOTAL", told, width, indent=0, style="bold")
 
 

@@ -169,7 +169,7 @@ def render_freezes(found: Locks, width: int) -> list[Text]:
         is_on = kept.is_on(found.now)
         lines += hanging("FROZEN" if is_on else "ENDED", kept.words, width, indent=0, style="bold" * is_on)
     for run in found.runs if found.freeze is not None else ():
-        words = f"run {run} of {found.of_run(run)[0].holder} holds locks, and continues if it is active"
+        words = f"run {run} of {found.of_run(run)[0].holder} holds locks; if still active, it may finish"
         lines += hanging("RUN", words, width, indent=0)
     return lines
 
