@@ -137,7 +137,7 @@ def test_a_freeze_that_somebody_edited_still_holds(vgpu_cfg: CommandLine) -> Non
         alarm.spec.description = "no {"
         lab.state.touch()
     refused = vgpu_cfg("apply", "--yes", PAIR)
-    assert (refused.code, "shows neither an end nor a reason" in refused.told) == (6, True)
+    assert (refused.code, "does not show when the freeze ends or why" in refused.told) == (6, True)
     vgpu_cfg.done("freeze", "--thaw", "--yes", *LAB)
     vgpu_cfg.done("apply", "--yes", PAIR)
 

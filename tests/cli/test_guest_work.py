@@ -92,7 +92,7 @@ def test_a_guest_at_work_is_held_back_and_the_others_go_on(vgpu_cfg: CommandLine
     assert says in shown
     ran = vgpu_cfg("apply", "p.yaml", "--yes")
     assert ran.code == 7, ran.told
-    assert "work is running in the guest" in ran.told
+    assert "programs are running in the guest" in ran.told
     assert "--allow training" in ran.told
     assert work_in(vgpu_cfg) == [work.name]
     after = vgpu_cfg.done("plan", "p.yaml").told

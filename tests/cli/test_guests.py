@@ -162,7 +162,7 @@ def test_a_plan_is_shown_without_its_secrets(vgpu_cfg: CommandLine) -> None:
 def test_a_template_without_cloud_init_is_set_up_through_a_shell(vgpu_cfg: CommandLine, by: str) -> None:
     path = vgpu_cfg.write("plan.yaml", one(by))
     ran = vgpu_cfg.done("apply", path, "--yes", **SECRETS)
-    assert ("cloud-init does not respond" in ran.told) is (by == "cloud-init")
+    assert ("cloud-init is not responding" in ran.told) is (by == "cloud-init")
     assert vgpu_cfg("plan", path, "--exit-code", **SECRETS).code == 0
     assert told_secrets(vgpu_cfg, ran) == []
     assert options_of(vgpu_cfg, "box-01").get("guestinfo.userdata", "---") == "---"

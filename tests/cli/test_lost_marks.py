@@ -52,7 +52,7 @@ def test_what_a_run_of_the_plan_left_without_a_mark_is_brought_to_its_end(
     vgpu_cfg: CommandLine, lost: str
 ) -> None:
     told = vgpu_cfg("status", lost).told
-    assert re.search(r"set by the plan's run \w+, but the mark is missing", told)
+    assert re.search(r"set by the plan's run \w+, but vgpu-cfg's marker on the host is missing", told)
     shown = vgpu_cfg.done("plan", lost).told
     assert "put into maintenance mode by an earlier run, but its mark is missing; marked again" in shown
     vgpu_cfg.done("apply", "--yes", lost)
@@ -146,5 +146,7 @@ def test_a_host_without_a_mark_is_the_runs_that_went_on_then(
         for does in deeds:
             does(session, lab)
     told = vgpu_cfg.done("plan", plan).told
-    assert (f"set by the plan's run {RUN.run}, but the mark is missing" in told) == is_runs, told
+    assert (
+        f"set by the plan's run {RUN.run}, but vgpu-cfg's marker on the host is missing" in told
+    ) == is_runs, told
     assert (f"by {NAME}), but not for vgpu-cfg; it will be prepared" in told) != is_runs, told

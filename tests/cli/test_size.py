@@ -66,7 +66,7 @@ def test_hosts_that_are_there_are_told_by_model_and_nothing_is_guessed(vgpu_cfg:
     assert [one["room"] for one in found["models"]] == [None] * len(found["models"])
     drawn = sum(one["boards_watts"] for one in found["models"])
     told = vgpu_cfg.done(*words).out
-    assert f"TOTAL    boards: at most {drawn / 1000:.1f} kW" in told
+    assert f"TOTAL    boards: up to {drawn / 1000:.1f} kW" in told
     assert "no data sheet for the models of" in told
 
 

@@ -73,7 +73,9 @@ def test_whoever_could_take_the_last_gpu_of_one_that_failed_waits(plan: Path, vg
     vgpu_cfg.script(ESTATE, *broken)
     ran = vgpu_cfg("apply", "--yes", plan)
     assert ran.code == 6
-    assert "it could use the last GPU for half-1, half-2, which did not start" in " ".join(ran.told.split())
+    assert "held back to leave the last GPU for half-1, half-2, which did not start" in " ".join(
+        ran.told.split()
+    )
     assert len(running(vgpu_cfg)) == 1
     vgpu_cfg.script(ESTATE)
     vgpu_cfg.done("apply", "--yes", plan)

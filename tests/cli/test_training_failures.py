@@ -192,7 +192,7 @@ def test_a_template_without_cloud_init_and_without_a_login_is_not_waited_for_twi
     assert "VG603" in planned.told
     ran = vgpu_cfg("apply", plan, "--yes", **SECRETS)
     assert ran.code == 6
-    assert "no report from the guest within 30 min: cloud-init does not respond" in ran.told
+    assert "no report from the guest within 30 min: cloud-init is not responding" in ran.told
     assert "set `guest.login` to a user" in ran.told
     assert options_of(vgpu_cfg, "hvd-01", ESTATE)["guestinfo.userdata"] == "---"
 

@@ -27,7 +27,7 @@ _MOST_PAGES = 20
 """Pages of one log that are read: BMCs keep some thousand entries at most."""
 _DONE = (HTTPStatus.OK, HTTPStatus.ACCEPTED, HTTPStatus.NO_CONTENT)
 _SEE = "check the BMC's web interface"
-_NO_BMC = "check that this is a BMC's address"
+_NO_BMC = "check that the address belongs to a BMC"
 
 
 class RedfishPowers:
@@ -169,7 +169,7 @@ class RedfishPower:
         return self._error(f"{what} returned {status}{_said(answer)}", _SEE)
 
     def _error(self, message: str, remedy: str) -> BmcError:
-        return BmcError(f"the BMC cannot be used: {message}", subject=self._bmc.address, remedy=remedy)
+        return BmcError(f"cannot use the BMC: {message}", subject=self._bmc.address, remedy=remedy)
 
 
 def reached(bmc: BmcRef, transport: Callable[[], Transport]) -> Transport:

@@ -134,7 +134,7 @@ def impossible_tag(image: str) -> str:
     """
     if month := re.search(r"(?:^|/)(?:nvidia|nvaie)/[a-z0-9_-]+:\d\d\.(\d\d)-", image):
         if not 1 <= int(month[1]) <= 12:
-            return f"tags of NVIDIA's images begin with the year and month, and {month[1]} is not a month"
+            return f"tags of NVIDIA's images begin with the year and month, but {month[1]} is not a month"
     elif cuda := re.search(
         r"(?:^|/)nvidia/cuda:(\d+(?:\.\d+)*(?:-(?:base|runtime|devel|cudnn\d*))*)$", image
     ):

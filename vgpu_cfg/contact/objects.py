@@ -24,7 +24,7 @@ _PAUSE_SECONDS = 1.5
 def _alarm(bench: Bench) -> Verdicts:
     """Make an alarm twice, look at it as locks do, and change its text."""
     things, name = bench.tools.things, bench.mark.name("alarm")
-    text = f"A trial of vgpu-cfg; it can be removed. {'.' * MOST_SIGNS}"[:MOST_SIGNS]
+    text = f"Created by a vgpu-cfg trial and safe to remove. {'.' * MOST_SIGNS}"[:MOST_SIGNS]
     before, made = things.now(), list[str]()
     said = rejection(lambda: made.extend(things.make_alarms(name, text)))
     yield verdict_on("disabled-alarm-expression", said or "the alarm was created", is_so=not said)

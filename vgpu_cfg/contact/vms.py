@@ -127,7 +127,7 @@ def _copy(bench: Bench) -> Verdicts:
     task = begin(bench, change)
     is_told = _told_by_filter(bench, task)
     made = tools.finished(task, f"clone {source.name}", change.vm.name)
-    told = "its completion was reported" if is_told else "the task's completion was not reported"
+    told = "vCenter reported completion" if is_told else "vCenter did not report the task's completion"
     yield verdict_on("new-filter-reports-at-the-next-wait", told, is_so=is_told)
     vm, detail = read(bench, _COPY, made.result_moid)
     missing = missing_from(vm, spec, before)

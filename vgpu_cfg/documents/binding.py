@@ -264,7 +264,7 @@ def _above(word: str, model: type[BaseModel], loc: Loc) -> str:
         known = _keys(_models_at(model, loc[:depth]))
         for name in _meant_by(word):
             if name in known and inside in known:
-                return f"did you mean {name!r} next to {inside!r} instead of in it?"
+                return f"did you mean {name!r} at the same level as {inside!r}, not inside it?"
     return ""
 
 

@@ -283,7 +283,7 @@ class _Builder:
 
     def _aliased(self, event: Any) -> Node:
         if event.anchor not in self.anchors:
-            raise _StopReading(self._fault(event, f"the alias *{event.anchor} is not preceded by an anchor"))
+            raise _StopReading(self._fault(event, f"the alias *{event.anchor} is used before it is defined"))
         node = self.anchors[event.anchor]
         if node is None:
             raise _StopReading(self._fault(event, f"the anchor &{event.anchor} contains itself"))
@@ -336,7 +336,7 @@ class _Builder:
         sources = list(node.children.values()) if isinstance(node.value, list) else [node]
         for source in sources:
             if not isinstance(source.value, dict):
-                message = "<< requires an alias of a mapping, or a list of such aliases"
+                message = "<< requires an alias for a mapping, or a list of aliases for mappings"
                 self.faults.append(DocumentFault(self.name, node.key_line, node.key_column, message))
                 return []
         return sources

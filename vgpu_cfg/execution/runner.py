@@ -291,7 +291,7 @@ class _Course:
         if self._interrupts:
             return "the run was already stopped"
         if self._is_locked_out:
-            return "the lock of the run was already removed"
+            return "the run's lock was already removed"
         if self._session.is_stopping:
             return "the connection to vCenter was already lost"
         canary = self._scheduler.canaries.holding(change)

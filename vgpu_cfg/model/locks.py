@@ -52,7 +52,7 @@ class Freeze(Frozen):
     def text(self) -> str:
         """The description of the alarm: a sentence for people, then all of it as JSON."""
         content = json.dumps(self.model_dump(mode="json", exclude_defaults=True), separators=(",", ":"))
-        return f"vgpu-cfg makes no changes here; to end this, `vgpu-cfg freeze --thaw` {content}"
+        return f"frozen by vgpu-cfg; to end the freeze, run `vgpu-cfg freeze --thaw` {content}"
 
 
 class KeptFreeze(Frozen):
@@ -66,7 +66,7 @@ class KeptFreeze(Frozen):
     def words(self) -> str:
         """The end, the author and the reason, in one line."""
         if self.freeze is None:
-            return f"{self.account}'s alarm {FREEZE_NAME!r} shows neither an end nor a reason"
+            return f"{self.account}'s alarm {FREEZE_NAME!r} does not show when the freeze ends or why"
         found = self.freeze
         until, since = (f"{moment:%Y-%m-%d %H:%M} UTC" for moment in (found.until, found.since))
         why = ": ".join(part for part in (found.change, found.reason) if part)

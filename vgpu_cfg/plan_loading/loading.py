@@ -235,7 +235,7 @@ def beyond(documents: Sequence[Document], limit: Limit) -> DocumentFault | None:
         for loc, name in _names(document.data):
             count += count_members(name)
             if count > most:
-                message = f"this name expands the plan file to {count:,} names; the limit is {most:,}"
+                message = f"with this name, the plan file expands to {count:,} names; the limit is {most:,}"
                 return document.fault(loc, message, f"split it into several plans{limit.remedy}")
     return None
 

@@ -132,7 +132,7 @@ def pins_text(pins: Mapping[str, str]) -> str:
 _NAME = re.compile(r"vcenter-[0-9a-f-]{36}-\w+\.yaml")
 MOST_FILES = 100
 _ABOUT_VERDICTS = (
-    "# Assumptions of vgpu-cfg, as tested at one vCenter. Keep this file next to the plan files, and\n"
+    "# vgpu-cfg's assumptions, as tested on one vCenter. Keep this file next to the plan files, and\n"
     "# commit it. To refresh it: vgpu-cfg doctor --save FOLDER\n"
 )
 

@@ -85,7 +85,7 @@ def save_recording(recording: Recording, path: Path) -> None:
     try:
         put_whole(path, content, lambda draft: draft.replace(path), mode=PRIVATE)
     except OSError as error:
-        fault = DocumentFault(str(path), 1, 1, f"the recording cannot be written: {error.strerror or error}")
+        fault = DocumentFault(str(path), 1, 1, f"cannot write the recording: {error.strerror or error}")
         raise DocumentError([fault], remedy="specify a different path") from error
 
 
@@ -96,7 +96,7 @@ def load_recording(path: Path) -> Recording:
         if path.suffix == ".gz":
             content = unpacked(content, MOST_DATA_BYTES)
     except OSError as error:
-        raise _broken(path, f"the recording cannot be read: {error.strerror or error}") from error
+        raise _broken(path, f"cannot read the recording: {error.strerror or error}") from error
     except (EOFError, zlib.error) as error:
         raise _broken(path, "the recording is damaged: its compressed content is truncated") from error
     try:
@@ -109,7 +109,7 @@ def load_recording(path: Path) -> Recording:
         reason = "nested too deeply" if isinstance(error, RecursionError) else "a number is too long"
         raise _broken(path, f"not a recording: {reason}") from error
     if not isinstance(data, dict) or "exchanges" not in data:
-        raise _broken(path, "not a recording: it contains no exchanges")
+        raise _broken(path, "not a recording: it contains no requests and responses")
     if data.get("format") != FORMAT:
         raise _broken(
             path, f"the recording uses format {data.get('format')}; this version reads format {FORMAT}"

@@ -73,7 +73,7 @@ class RootShell:
         if done.status != 0:
             self._execute(f"removing {half}", ["rm", "-f", "--", half], FILE_SECONDS, b"")
             said = done.as_text.stderr.strip() or (
-                "it was transferred incompletely, or a folder has the same name"
+                "it was only partly transferred, or a folder has the same name"
             )
             raise GuestError(
                 f"cannot write {path} in the guest: {_last_line(said)}",

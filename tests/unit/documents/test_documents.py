@@ -105,7 +105,7 @@ def test_anchors_merges_and_the_x_keys_that_hold_them() -> None:
             "a.yaml:5:3: the key 'c' is repeated (first on line 4) (keep one of them)",
         ]),
         ("a:\n\tb: 1\n", ["a.yaml:2:1: tabs cannot be used for YAML indentation (indent with spaces)"]),
-        ("a: *x\n", ["a.yaml:1:4: the alias *x is not preceded by an anchor"]),
+        ("a: *x\n", ["a.yaml:1:4: the alias *x is used before it is defined"]),
         ("a: &x [*x]\n", ["a.yaml:1:8: the anchor &x contains itself"]),
         ("a: 1\n---\nb: 2\n", [
             "a.yaml:2:1: a second document starts here (a file must contain a single document)"]),
@@ -113,7 +113,10 @@ def test_anchors_merges_and_the_x_keys_that_hold_them() -> None:
             "a.yaml:1:4: the tag tag:yaml.org,2002:python/name:os.system is not supported (remove it)"]),
         ("a: !!int '5'\n", ["a.yaml:1:4: the tag tag:yaml.org,2002:int is not supported (remove it)"]),
         ("? [a, b]\n: 1\n", ['a.yaml:1:3: a key must be text (quote it, as in "{n}": 1)']),
-        ("a: {<<: 5}\n", ["a.yaml:1:5: << requires an alias of a mapping, or a list of such aliases"]),
+        (
+            "a: {<<: 5}\n",
+            ["a.yaml:1:5: << requires an alias for a mapping, or a list of aliases for mappings"],
+        ),
         ("a: 'open\n", ["a.yaml:1:4: this quoted text is not closed (close the quote)"]),
         ("a: @x\n", ["a.yaml:1:4: a value cannot begin with this character (quote the value)"]),
         ("a: \x07\n", ["a.yaml:1:4: the character U+0007 is not allowed in YAML (delete it)"]),
@@ -205,7 +208,7 @@ def test_build_tells_every_fault_where_it_stands() -> None:
         ("hosts: [{name: a, boards: x}]", "unknown key 'boards' (did you mean 'board' in 'devices'?)"),
         (
             "hosts: [{name: a, devices: [{kind: nic, cores: 2}]}]",
-            "unknown key 'cores' (did you mean 'cores' next to 'devices' instead of in it?)",
+            "unknown key 'cores' (did you mean 'cores' at the same level as 'devices', not inside it?)",
         ),
     ],
 )

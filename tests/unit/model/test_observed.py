@@ -565,7 +565,7 @@ def test_another_plan_is_told_the_way_on(plan: str, mark: Any, is_same: bool) ->
 
 def test_a_mark_that_was_lost() -> None:
     entry = MaintenanceEntry(at=NOON, plan="p", plan_id=ID, run="r1")
-    reason = "set by the plan's run r1, but the mark is missing"
+    reason = "set by the plan's run r1, but vgpu-cfg's marker on the host is missing"
     assert recovered_mark(entry) == HostMark(
         plan="p", id=ID, since=NOON, maintenance=True, reason=reason, is_recovered=True
     )

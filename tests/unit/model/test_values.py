@@ -316,14 +316,14 @@ FREEZE = Freeze(
 
 def test_a_freeze_reads_back() -> None:
     assert parse_freeze(FREEZE.text) == FREEZE
-    assert FREEZE.text.startswith("vgpu-cfg makes no changes here; to end this, `vgpu-cfg freeze --thaw` {")
+    assert FREEZE.text.startswith("frozen by vgpu-cfg; to end the freeze, run `vgpu-cfg freeze --thaw` {")
     assert [parse_freeze(text) for text in ("", "x {", "{}")] == [None] * 3
     kept = KeptFreeze(moid="1", freeze=FREEZE, account="admin")
     assert kept.words == (
         "until 2026-11-30 12:00 UTC by anna on m (admin), since 2026-11-30 10:00 UTC: CHG1: audit"
     )
     edited = kept.model_copy(update={"freeze": None})
-    assert edited.words == "admin's alarm 'vgpu-cfg freeze' shows neither an end nor a reason"
+    assert edited.words == "admin's alarm 'vgpu-cfg freeze' does not show when the freeze ends or why"
     assert [one.is_on(NOON) for one in (kept, edited)] == [False, True]
     locks = Locks(now=NOON - timedelta(seconds=1), freezes=(kept,))
     assert [locks.freeze, locks.model_copy(update={"now": NOON}).freeze] == [kept, None]

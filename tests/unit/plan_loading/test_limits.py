@@ -89,7 +89,9 @@ def test_a_recording_is_bounded_packed_and_unpacked(tmp_path: Path, monkeypatch:
 def test_a_line_that_stands_for_too_many_names_is_not_written_out(text: str, plan: Path) -> None:
     plan.write_text(HEADER + text)
     told = fault_of(plan)
-    assert re.search(r":\d+:\d+: this name expands the plan file to [\d,]+ names; the limit is 20,000", told)
+    assert re.search(
+        r":\d+:\d+: with this name, the plan file expands to [\d,]+ names; the limit is 20,000", told
+    )
     assert "VGPU_CFG_MOST_NAMES" in told
 
 

@@ -267,12 +267,12 @@ def damaged() -> list[tuple[str, bytes, str]]:
         ("r.json", b"", "not a valid recording: Expecting value"),
         ("r.json", b"\xff\xfe\x00", "not a recording: the file is not text"),
         ("r.json", b'{"format": 1,', "not a valid recording: Expecting property name"),
-        ("r.json", b"[]", "no exchanges"),
+        ("r.json", b"[]", "no requests and responses"),
         ("r.json", json.dumps({**good, "format": 9}).encode(), "format 9"),
         ("r.json", json.dumps({**good, "exchanges": [{"call": "x"}]}).encode(), "damaged at exchanges.0.key"),
         ("r.json", json.dumps({**good, "more": 1}).encode(), "damaged at more"),
         ("r.json.gz", compressed[:-9], "damaged"),
-        ("r.json.gz", b"hello", "cannot be read"),
+        ("r.json.gz", b"hello", "cannot read"),
     ]
 
 
@@ -290,5 +290,5 @@ def test_a_damaged_file_is_a_fault_of_the_document(
 
 
 def test_a_missing_file_is_a_fault_of_the_document(tmp_path: Path) -> None:
-    with pytest.raises(DocumentError, match="cannot be read"):
+    with pytest.raises(DocumentError, match="cannot read"):
         load_recording(tmp_path / "none.json")

@@ -115,7 +115,7 @@ def test_what_is_secret_stands_on_no_command_line(
 def test_a_file_that_stood_there_is_replaced_by_a_whole_one_or_stays(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("before", encoding="ascii")
-    with pytest.raises(GuestError, match="transferred incompletely"):
+    with pytest.raises(GuestError, match="only partly transferred"):
         RootShell(LocalChannel(cuts=3), "hvd-01", "root").write_file(str(path), b"something new", 0o600)
     assert path.read_text(encoding="ascii") == "before"
     assert not list(tmp_path.glob("file.*"))

@@ -368,7 +368,9 @@ def test_the_operator_brings_a_driver_with_its_licence_where_guests_have_none() 
     assert values_of(whole)[0]["driver"] == {"enabled": True}
     mixed, told = values_of(host(1, driver_in_guest=False), host(2))
     assert mixed["driver"] == {"enabled": False}
-    why = "the plan does not install a driver in hvd-01; the operator installs a driver on all nodes or none"
+    why = (
+        "the plan does not install a driver in hvd-01, but the operator's driver setting applies to all nodes"
+    )
     assert why in told.notes
 
 

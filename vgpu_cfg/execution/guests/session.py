@@ -209,7 +209,7 @@ class InGuest:
                 done = act(self._guests.shell(self._spec, self.vm))
             except GuestNotReady as error:
                 if self._no_shell is None:
-                    self.note(f"the guest does not respond yet: {error.message}")
+                    self.note(f"the guest is not responding yet: {error.message}")
                 self._lose_shell(error)
                 if self._run.now() >= deadline:
                     raise

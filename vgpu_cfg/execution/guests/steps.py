@@ -98,7 +98,7 @@ def stage_guest(change: StageGuest, guests: GuestSession) -> Step:
         try:
             yield from staging.settle()
         except VgpuCfgError as other:
-            staging.note(f"the VM could not be marked: {other.message}")
+            staging.note(f"could not save the setup state in the VM's settings: {other.message}")
         raise
     finally:
         guests.forget(change.spec.vm)
@@ -137,7 +137,7 @@ class _Staging(InGuest):
             if report is None and self._run.now() >= silent_until:
                 report = self._from_shell(FIRST_RUN)
                 if self._report is None and self._is_left_alone():
-                    self.note("cloud-init does not respond; using a shell instead")
+                    self.note("cloud-init is not responding; using a shell instead")
                     return (yield from self.by_shell())
             if report is not None and is_over(report):
                 return report
@@ -190,7 +190,7 @@ class _Staging(InGuest):
             return
         what = ", ".join(work[:_SHOWN]) if work else "details unknown"
         raise HeldBack(
-            f"work is running in the guest ({what}); this step would cause: {ended_text(ended)}",
+            f"programs are running in the guest ({what}), and this step would cause: {ended_text(ended)}",
             subject=self._spec.vm,
             remedy=f"wait until it finishes and run apply again, or {how_to_approve(Approval.TRAINING)}",
         )
@@ -201,8 +201,8 @@ class _Staging(InGuest):
         unknown = [name for name, key in self._host_keys.items() if key == UNKNOWN]
         if unknown:
             self.note(
-                f"the host keys for {', '.join(unknown)} are unknown, so they will not be trusted until "
-                "the next run"
+                f"the host keys for {', '.join(unknown)} are not known yet, so they will not be trusted "
+                "until the next run"
             )
         return self._host_keys
 
@@ -352,7 +352,7 @@ class _Staging(InGuest):
             )
         seen = self.vm.detail.guest if self.vm.detail is not None else None
         has_tools = seen is not None and seen.tools_running
-        why = "cloud-init does not respond" if has_tools else "VMware Tools is not running in the guest"
+        why = "cloud-init is not responding" if has_tools else "VMware Tools is not running in the guest"
         shell = f", and no shell is available: {self._no_shell.message}" if self._no_shell is not None else ""
         raise GuestError(
             f"{self._spec.vm}: no report from the guest within {minutes}: {why}{shell}",
@@ -438,4 +438,4 @@ def _is_finished(reported: ModuleState | None, spec: GuestSpec, name: str) -> bo
 
 
 def _remedy(name: str) -> str:
-    return _REMEDIES.get(name, f"find out why {name} does not work in the guest")
+    return _REMEDIES.get(name, f"find out why {name} is not working in the guest")

@@ -122,8 +122,8 @@ def shut_down_host(change: ShutDownHost, hosts: HostSession) -> Step:
         if hosts.run.now() >= deadline:
             hosts.shells.stays_up(ref.moid)
             raise NotConfirmed(
-                f"{ref.name} still responds {_minutes(hosts)} after the shutdown request, so it remains in "
-                f"maintenance mode",
+                f"{ref.name} is still responding {_minutes(hosts)} after the shutdown request, so it remains "
+                "in maintenance mode",
                 subject=ref.name,
                 remedy="check its console; then " + PLAN_AGAIN,
             )
@@ -154,10 +154,10 @@ def check_down(view: HostView, hosts: HostSession) -> None:
         what = (
             "is not in maintenance mode"
             if not host.is_in_maintenance_mode
-            else "no longer has this plan's mark"
+            else "no longer has this plan's marker"
         )
         raise StalePlan(
-            f"{host.name} {what}, so it is not restarted",
+            f"{host.name} {what}, so it was not restarted",
             subject=host.name,
             remedy="check who changed this; then " + PLAN_AGAIN,
         )
@@ -189,7 +189,7 @@ def _await_boot(
         if hosts.run.now() >= noted_until:
             hosts.run.note(
                 change.id,
-                f"not back yet, {round((hosts.run.now() - begun) / 60)} min after the reboot started",
+                f"not responding yet, {round((hosts.run.now() - begun) / 60)} min after the reboot started",
             )
             noted_until += _TELL_EVERY_SECONDS
         view = _answer(ref, hosts)
@@ -204,7 +204,7 @@ def _await_boot(
             if view is not None:
                 hosts.shells.stays_up(ref.moid)
             raise NotConfirmed(
-                f"{ref.name} is not back {_minutes(hosts)} after the reboot started, so it remains in "
+                f"{ref.name} is not back online {_minutes(hosts)} after the reboot started, so it remains in "
                 f"maintenance mode",
                 subject=ref.name,
                 remedy="check its console; when the host is back, " + PLAN_AGAIN,

@@ -97,7 +97,7 @@ class HostSession:
             mark = self.marks.own(ref.moid)
             if mark is None or not mark.maintenance or self.run.now() >= deadline:
                 raise NotConfirmed(
-                    f"{ref.name} does not respond ({view.host.connection})",
+                    f"{ref.name} is not responding ({view.host.connection})",
                     subject=ref.name,
                     remedy="check its console and whether it is powered on; then " + PLAN_AGAIN,
                 )
@@ -198,7 +198,8 @@ class HostSession:
     def _report_hidden(self, change: Change, assessed: Iterable[AssessedSetting]) -> None:
         hidden = [one.target.id for one in assessed if one.state is State.UNREAD]
         if hidden:
-            self.run.note(change.id, f"not verified because this plan cannot read it: {', '.join(hidden)}")
+            words = "not verified because this plan has no access to the host's shell"
+            self.run.note(change.id, f"{words}: {', '.join(hidden)}")
 
     def confirm(
         self,
@@ -275,7 +276,7 @@ class HostSession:
         """Yield the hosts that are down, wait for a restart, or have their shell open."""
         for moid, name, mark in self.marks.items():
             if moid in self.given_back and mark.maintenance:
-                state = "out of maintenance mode, but its mark could not be cleared"
+                state = "out of maintenance mode, but vgpu-cfg's marker on it could not be removed"
                 yield LeftBehind(name=name, state=state)
             elif self.is_down(HostRef(name=name, moid=moid)):
                 why = mark.reason or "no reason given"

@@ -72,7 +72,7 @@ class ShellAccess:
         access = self._access.get(host.moid, _NEVER)
         if self._shells is None or access.ssh == "off":
             raise HostShellError(
-                "the plan file does not allow the host's shell",
+                "the plan file does not allow access to the host's shell",
                 subject=host.name,
                 remedy="set `access: {ssh: open-and-close}` for this host",
             )
@@ -80,7 +80,8 @@ class ShellAccess:
             raise HostShellError(
                 f"the host is in lockdown mode ({facts.lockdown}), so its shell cannot be used",
                 subject=host.name,
-                remedy="disable lockdown mode during the work, or make the change manually on the console",
+                remedy="disable lockdown mode while the change is in progress, or make the change manually "
+                "on the console",
             )
         self.adopt(host, facts)
         if not facts.is_ssh_running:

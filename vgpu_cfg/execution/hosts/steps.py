@@ -252,7 +252,7 @@ def enter_maintenance(change: EnterMaintenance, hosts: HostSession) -> Step:
     hosts.run.check_going_on()
     if change.is_held:
         hosts.marks.keep(ref.moid, reason=change.reason)
-        return StepResult(message="already in maintenance mode for another reason; marked")
+        return StepResult(message="already in maintenance mode for another reason; marker added")
     _check_vms(host, change, hosts)
     hosts.marks.keep(ref.moid, maintenance=True, reason=change.reason)
     # A run that was killed may have begun it: then the mark was there, and vCenter is on its way.
@@ -289,7 +289,7 @@ def _mark_again(host: Host, change: EnterMaintenance, hosts: HostSession) -> Ste
             remedy=PLAN_AGAIN,
         )
     hosts.marks.keep(change.host.moid, maintenance=True, reason=change.reason)
-    return StepResult(message="put into maintenance mode by an earlier run of this plan; marked again")
+    return StepResult(message="put into maintenance mode by an earlier run of this plan; marker restored")
 
 
 def exit_maintenance(change: ExitMaintenance, hosts: HostSession) -> Step:
@@ -346,7 +346,7 @@ def _clear_mark(change: ExitMaintenance, view: HostView, hosts: HostSession) -> 
 def _check_mode(host: Host, change: EnterMaintenance) -> None:
     if not is_connected(host):
         raise StalePlan(
-            f"{host.name} does not respond ({host.connection})", subject=host.name, remedy=PLAN_AGAIN
+            f"{host.name} is not responding ({host.connection})", subject=host.name, remedy=PLAN_AGAIN
         )
     if host.is_in_maintenance_mode and not change.is_held:
         raise StalePlan(
@@ -356,7 +356,7 @@ def _check_mode(host: Host, change: EnterMaintenance) -> None:
         )
     if change.is_held and not host.is_in_maintenance_mode:
         raise StalePlan(
-            f"{host.name} has exited maintenance mode, which another user had started",
+            f"{host.name} has exited the maintenance mode that another user had started",
             subject=host.name,
             remedy=PLAN_AGAIN,
         )
@@ -425,7 +425,7 @@ def _take_back(change: EnterMaintenance, hosts: HostSession) -> None:
             _clear_alarm(change, hosts)
             hosts.marks.keep(change.host.moid, maintenance=False, reason="")
     except VgpuCfgError as error:
-        hosts.run.note(change.id, f"the mark remains on the host: {error.message}")
+        hosts.run.note(change.id, f"vgpu-cfg's marker remains on the host: {error.message}")
 
 
 def _await_mode(ref: HostRef, hosts: HostSession, *, is_wanted: bool) -> Waiting[None]:

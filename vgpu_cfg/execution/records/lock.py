@@ -230,7 +230,7 @@ class RunLocks:
                 raise refusal(found, locks)
             self._take_away(found.holder, locks)
         raise Locked(
-            f"the lock on {name} was refused, but no lock is visible",
+            f"vCenter refused the lock on {name}, but no other lock is visible",
             subject=str(name),
             remedy=f"check which vCenter alarm definition is named {name.text!r}",
         )

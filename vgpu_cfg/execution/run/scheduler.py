@@ -511,7 +511,7 @@ class StartQueues:
         """Say for whom a power-on waited in vain, empty where it was for no queue."""
         progress = self._of(change)
         names = sorted(progress.absent) if progress is not None else []
-        return f"it could use the last GPU for {', '.join(names)}, which did not start" if names else ""
+        return f"held back to leave the last GPU for {', '.join(names)}, which did not start" if names else ""
 
     def _of(self, change: Change) -> QueueProgress | None:
         name = change.subject.name

@@ -258,7 +258,7 @@ class RunSession:
             raise StalePlan(
                 f"{found.name} no longer belongs to this plan: {_whose(found)}",
                 subject=vm.name,
-                remedy=f"check who changed it; a VM in this plan has the mark {self.plan.name}/{vm.name}",
+                remedy=f"check who changed it; in this plan, its owner mark is {self.plan.name}/{vm.name}",
             )
         self._check_as_planned(found, vm)
         if found.name != vm.name:
@@ -320,7 +320,7 @@ class RunSession:
                     "by name alone"
                 ),
                 subject=vm.name,
-                remedy="run `vgpu-cfg apply`, which completes the mark; then delete the VM",
+                remedy="run `vgpu-cfg apply`, which completes the owner mark; then delete the VM",
             )
         if found.mark.is_imported and not is_imported:
             raise StalePlan(
@@ -412,9 +412,9 @@ def _whose(vm: Vm) -> str:
         return "it has no owner mark"
     if vm.is_copy:
         return (
-            f"its mark was written for the VM with instance UUID {mark.instance_uuid}, so this VM is a copy"
+            f"its owner mark contains the instance UUID of another VM, {mark.instance_uuid}, so it is a copy"
         )
-    return f"its mark is {mark.plan}/{mark.vm}" + (f", with the plan ID {mark.id}" if mark.id else "")
+    return f"its owner mark is {mark.plan}/{mark.vm}" + (f", with the plan ID {mark.id}" if mark.id else "")
 
 
 def succeeded(update: TaskUpdate, what: str, subject: str) -> TaskUpdate:

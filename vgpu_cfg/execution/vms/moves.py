@@ -38,7 +38,8 @@ def move_vm_to_folder(change: MoveVmToFolder, session: RunSession) -> Step:
     )
     after = yield from session.read_back(vm.moid, name)
     if after.folder_moid != change.folder_moid:
-        raise NotConfirmed(f"{name} is not in its folder after the move", subject=name, remedy=PLAN_AGAIN)
+        words = f"{name} is not in the target folder after the move"
+        raise NotConfirmed(words, subject=name, remedy=PLAN_AGAIN)
     return StepResult(vm_moid=vm.moid)
 
 

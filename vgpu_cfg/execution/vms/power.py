@@ -220,7 +220,7 @@ def _set_affinity(vm: Vm, nodes: frozenset[int], session: RunSession) -> Waiting
     yield from reconfigure(vm, spec, f"set {AFFINITY_KEY} on {vm.name}", session)
     after = yield from session.read_back(vm.moid, vm.name)
     if _affinity_of(after) != nodes:
-        raise NotConfirmed(f"{vm.name} did not retain {AFFINITY_KEY}", subject=vm.name, remedy=PLAN_AGAIN)
+        raise NotConfirmed(f"{vm.name} did not keep {AFFINITY_KEY}", subject=vm.name, remedy=PLAN_AGAIN)
 
 
 def _node_list(nodes: Iterable[int]) -> str:

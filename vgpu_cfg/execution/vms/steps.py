@@ -407,7 +407,7 @@ def _compare(
     if vm.detail is None:
         # Nothing would seem to be there, and every device would be added a second time.
         raise NotConfirmed(
-            f"{vm.name}'s details cannot be read after the task",
+            f"cannot read {vm.name}'s details after the task",
             subject=vm.name,
             remedy=(
                 "make sure that its host is connected and that the account has read access to the VM; then "

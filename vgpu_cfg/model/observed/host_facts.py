@@ -368,7 +368,7 @@ def recovered_mark(entry: MaintenanceEntry) -> HostMark | None:
     """Return the mark that a run must have left on the host that it took down; None without a run."""
     if not entry.plan:
         return None
-    reason = f"set by the plan's run {entry.run}, but the mark is missing"
+    reason = f"set by the plan's run {entry.run}, but vgpu-cfg's marker on the host is missing"
     return HostMark(
         plan=entry.plan, id=entry.plan_id, since=entry.at, maintenance=True, reason=reason, is_recovered=True
     )

@@ -65,7 +65,7 @@ class EsxiShells:
 
         if access.ssh == "off":
             raise HostShellError(
-                "the plan file does not allow the host's shell",
+                "the plan file does not allow access to the host's shell",
                 subject=host_name,
                 remedy="set `ssh: on` or `ssh: open-and-close` in `access`, or perform the step manually",
             )

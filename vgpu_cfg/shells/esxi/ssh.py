@@ -69,7 +69,7 @@ def changed_key(error: paramiko.BadHostKeyException, files: Sequence[Path]) -> C
     """Say that a host's key is another one than before."""
     known, shown = error.expected_key, error.key
     return ChangedHostKey(
-        f"the host's key has changed: known key {known.get_name()} {fingerprint(known)}, presented key "
+        f"the host's key has changed: expected {known.get_name()} {fingerprint(known)}, received "
         f"{shown.get_name()} {fingerprint(shown)}",
         subject=error.hostname,
         remedy=(
@@ -174,7 +174,7 @@ def _login_error(endpoint: Endpoint, failure: SshFailure) -> HostShellError:
                 subject=subject,
                 remedy=(
                     "check the secret specified in `access`, whether the account is locked, and whether "
-                    "lockdown mode excludes this user"
+                    "lockdown mode blocks this user"
                 ),
             )
         case SshProblem.REFUSED:

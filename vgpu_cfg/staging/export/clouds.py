@@ -45,7 +45,7 @@ def write_dstack(host_list: HostList, options: ExportOptions) -> Exported:
     ]
     if not is_private and len(host_list.workers) > 1:
         notes.append(
-            "internal_ip is omitted because dstack accepts it for all hosts or none; dstack detects the "
+            "internal_ip is omitted because not every host has a private address; dstack detects the "
             "addresses"
         )
     return Exported({"fleet.dstack.yml": yaml_of(host_list, fleet)}, tuple(notes))

@@ -220,12 +220,12 @@ def write_gpu_operator(host_list: HostList) -> Exported:
     files = {VALUES: yaml_of(host_list, values)}
     notes = [f"helm install gpu-operator nvidia/gpu-operator -n {NAMESPACE} -f {VALUES}"]
     if not is_brought:
-        notes.append("the driver and its license are in the guests: the operator installs neither")
+        notes.append("the guests already have the driver and its license: the operator installs neither")
     if own and len(own) < len(with_gpus):
         without = ", ".join(host.vm for host in with_gpus if not host.driver_in_guest)
         notes.append(
-            f"the plan does not install a driver in {without}; the operator installs a driver on all nodes "
-            "or none"
+            f"the plan does not install a driver in {without}, but the operator's driver setting applies to "
+            "all nodes"
         )
     if is_brought and has_vgpus:
         files["licence-secret.sh"] = _secret(host_list)

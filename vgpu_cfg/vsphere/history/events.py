@@ -40,7 +40,7 @@ from vgpu_cfg.vsphere.wire.session import Session
 NOT_KEPT = "this vCenter does not provide events"
 NOT_RECORDED = "recordings contain no events"
 NOT_ALLOWED = "the account has no read access to events"
-TOO_MANY = f"there are more than {MOST_ENTRIES} events, which is the maximum"
+TOO_MANY = f"there are more than {MOST_ENTRIES} events, which is the limit"
 
 _VM = "vim.VirtualMachine"
 _CREATED = "config.createDate"

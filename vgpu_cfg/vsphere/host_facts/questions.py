@@ -224,7 +224,7 @@ def asking(what: str, subject: str) -> Iterator[None]:
     except vmodl.MethodFault as fault:
         if is_host_silent(fault):
             raise HostSilent(
-                f"{what}: the host does not respond ({fault_name(fault)})",
+                f"{what}: the host is not responding ({fault_name(fault)})",
                 subject=subject,
                 remedy="check whether the host is connected",
             ) from fault

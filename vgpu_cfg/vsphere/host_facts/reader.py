@@ -67,7 +67,7 @@ _NEVER_EMPTY: Mapping[str, str] = {
 
 _DISCONNECTED: Mapping[str, str] = {
     "disconnected": "the host is disconnected from vCenter",
-    "notResponding": "the host does not respond",
+    "notResponding": "the host is not responding",
 }
 _TEXTS = TypeAdapter(dict[str, str])
 

@@ -92,7 +92,7 @@ class Outage:
                 else:
                     self._in_vain = None
                     if told:
-                        self.tell(f"vCenter responds again after {_spelled(self.now() - begun)}")
+                        self.tell(f"vCenter is responding again after {_spelled(self.now() - begun)}")
                     return answer
 
     def _goes_on(self, begun: datetime) -> bool:
@@ -101,7 +101,7 @@ class Outage:
 
     def _announce(self, lost: Unreachable, begun: datetime) -> None:
         until = (begun + timedelta(seconds=self.seconds)).astimezone()
-        self.tell(f"vCenter does not respond ({lost.message}); waiting until {until:%H:%M}")
+        self.tell(f"vCenter is not responding ({lost.message}); waiting until {until:%H:%M}")
 
     def _rest(self, seconds: float) -> None:
         self._rests += 1

@@ -137,7 +137,7 @@ class RestClient:
             raise self._error(status, answer, what)
         found = self._value(answer, what)
         if not isinstance(found, str) or not found.isascii() or not found.isprintable():
-            raise self._unreadable(what, "the session name is not plain text")
+            raise self._unreadable(what, "the session ID is not plain text")
         self._session = found
 
     def _headers(self) -> dict[str, str]:
@@ -158,7 +158,7 @@ class RestClient:
         )
         if status in _AWAY:
             raise Unreachable(
-                f"vCenter's web server responds with {status}: its service is not running",
+                f"vCenter's web server returned {status}: the vCenter service is not running",
                 subject=self._address,
                 remedy="wait until vCenter has started, then try again",
             )

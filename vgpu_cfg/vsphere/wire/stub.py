@@ -234,7 +234,7 @@ class TransportStub(SoapStubAdapterBase):
             self._take_cookie(answer_headers)  # else somebody has logged in since, and this one is older
         if status in (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT):
             raise Unreachable(
-                f"vCenter's web server responds with {status}: its service is not running",
+                f"vCenter's web server returned {status}: the vCenter service is not running",
                 subject=self._address,
                 remedy="wait until vCenter has started, then try again",
             )
@@ -268,7 +268,7 @@ class TransportStub(SoapStubAdapterBase):
 
     def _unexplained(self, info: Any) -> VCenterError:
         return VCenterError(
-            f"{info.wsdlName} failed without a reason",
+            f"{info.wsdlName} failed without giving a reason",
             subject=self._address,
             remedy="check the related vCenter events, then run the command again",
         )

@@ -237,7 +237,9 @@ class VCenterWriter:
     def _vm(self, moid: str | None, name: str = "") -> Any:
         if moid is None:
             raise NotFound(
-                "the VM does not exist yet", subject=name, remedy="run the plan from the beginning"
+                "the VM does not exist yet",
+                subject=name,
+                remedy="run the same command again to plan from the current state",
             )
         return vim.VirtualMachine(moid, self._session.stub)
 

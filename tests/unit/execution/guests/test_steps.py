@@ -170,7 +170,7 @@ def test_without_cloud_init_the_bundle_goes_through_a_shell() -> None:
     server, guests = guests_of("hvd-01", has_cloud_init=False)
     report, events = run_guests(server, guests, *new_with_guest("hvd-01"))
     assert statuses(report)["stage hvd-01"] == "done"
-    assert "cloud-init does not respond; using a shell instead" in [event.message for event in events]
+    assert "cloud-init is not responding; using a shell instead" in [event.message for event in events]
     options = options_of(server, "hvd-01")
     assert len(parse_mark(options[GUEST_MARK_KEY])) == 3
     assert options[SEED_KEY] == "---"
@@ -192,7 +192,7 @@ def test_a_guest_that_nobody_hears_of_is_told_of_with_what_to_do_and_keeps_no_se
     report, _ = run_guests(server, guests, *new_with_guest("hvd-01"))
     found = report.outcomes[-1]
     assert found.message == (
-        "hvd-01: no report from the guest within 30 min: cloud-init does not respond, and no shell is "
+        "hvd-01: no report from the guest within 30 min: cloud-init is not responding, and no shell is "
         "available: the guest does not let vgpu-cfg in"
     )
     assert "datasource_list" in found.remedy
@@ -239,7 +239,7 @@ def test_a_guest_that_is_booting_is_waited_for() -> None:
     server, guests = staged_vm(answers_from=100.0)
     report, events = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
     assert statuses(report) == {"stage hvd-01": "done"}
-    assert "the guest does not respond yet: no SSH service is listening" in [
+    assert "the guest is not responding yet: no SSH service is listening" in [
         event.message for event in events
     ]
 

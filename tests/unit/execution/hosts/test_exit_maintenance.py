@@ -205,7 +205,7 @@ def test_a_mark_that_cannot_be_cleared_does_not_say_that_the_host_is_down() -> N
     report, _ = run(server, leave())
     assert statuses(report) == {"leave esx-01": "failed"}
     assert tuple(map(str, report.left_behind)) == (
-        "esx-01: out of maintenance mode, but its mark could not be cleared",
+        "esx-01: out of maintenance mode, but vgpu-cfg's marker on it could not be removed",
     )
     report, _ = run(server, leave())
     assert (statuses(report), server.host("esx-01").mark) == ({"leave esx-01": "not_needed"}, None)

@@ -266,7 +266,7 @@ def test_a_host_that_has_gone_or_does_not_answer_is_refused(what: str) -> None:
     else:
         server.host("esx-01").connected = False
     report, _ = run(server, enter())
-    assert ("no longer exists" if what == "gone" else "does not respond") in only(report).message
+    assert ("no longer exists" if what == "gone" else "is not responding") in only(report).message
     assert server.asked() == []
 
 
@@ -287,5 +287,5 @@ def test_a_host_that_somebody_else_holds_down_is_marked_and_given_back_to_them()
 def test_a_host_that_its_holder_has_given_back_is_planned_anew() -> None:
     server = estate()
     report, _ = run(server, enter(is_held=True))
-    assert "esx-01 has exited maintenance mode, which another user had started" in only(report).message
+    assert "esx-01 has exited the maintenance mode that another user had started" in only(report).message
     assert server.asked() == []

@@ -128,7 +128,7 @@ def test_a_host_that_does_not_come_back_is_left_down_with_its_reason() -> None:
     server.never_back = True
     report, _ = run(server, reboot())
     assert (
-        "esx-01 is not back 45 min after the reboot started, so it remains in maintenance mode"
+        "esx-01 is not back online 45 min after the reboot started, so it remains in maintenance mode"
         in only(report).message
     )
     mark = server.host("esx-01").mark
@@ -176,8 +176,8 @@ def test_a_host_that_is_not_down_under_this_plans_mark_is_never_rebooted(lost: s
     else:
         server.host("esx-01").attributes.clear()
     report, _ = run(server, reboot(), shut_down())
-    words = "is not in maintenance mode" if lost == "mode" else "no longer has this plan's mark"
-    assert all(f"esx-01 {words}, so it is not restarted" in outcome.message for outcome in report.outcomes)
+    words = "is not in maintenance mode" if lost == "mode" else "no longer has this plan's marker"
+    assert all(f"esx-01 {words}, so it was not restarted" in outcome.message for outcome in report.outcomes)
     assert server.asked("reboot_host", "shut_down_host") == []
 
 
@@ -311,7 +311,7 @@ def test_a_host_that_does_not_go_down_is_told() -> None:
     server = prepared()
     server.never_back = True
     report, _ = run(server, shut_down())
-    assert "still responds 45 min after the shutdown request" in only(report).message
+    assert "is still responding 45 min after the shutdown request" in only(report).message
 
 
 def test_a_step_that_was_acknowledged_spares_the_host_another_shutdown() -> None:

@@ -118,8 +118,8 @@ def test_a_login_that_has_died_is_not_used_again() -> None:
     ("access", "words"),
     [
         (ONLY_IF_ON, "the host's SSH service is not running, and the plan file does not allow starting it"),
-        (AccessEntry(ssh="off"), "the plan file does not allow the host's shell"),
-        (None, "the plan file does not allow the host's shell"),
+        (AccessEntry(ssh="off"), "the plan file does not allow access to the host's shell"),
+        (None, "the plan file does not allow access to the host's shell"),
     ],
 )
 def test_nobody_opens_what_the_plan_file_does_not_open(access: AccessEntry | None, words: str) -> None:
@@ -202,7 +202,7 @@ def test_a_host_that_refuses_to_go_down_has_its_shell_closed(what: str, how: str
 def test_a_host_that_answers_long_after_it_was_told_to_shut_down_has_its_shell_closed() -> None:
     server = estate(never_back=True)
     report, _ = run(server, *in_order(enter(), change(MIG), shut_down()))
-    assert "still responds 45 min after the shutdown request" in report.outcomes[2].message
+    assert "is still responding 45 min after the shutdown request" in report.outcomes[2].message
     assert not server.host("esx-01").services["TSM-SSH"]
 
 

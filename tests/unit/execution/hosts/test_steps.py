@@ -184,7 +184,7 @@ def test_a_host_that_does_not_answer_is_waited_for_only_if_this_plan_took_it_dow
     server = estate()
     server.host("esx-01").connected = False
     report, _ = run(server, change(LIVE))
-    assert "esx-01 does not respond (notResponding)" in only(report).message
+    assert "esx-01 is not responding (notResponding)" in only(report).message
     server = prepared()
     server.host("esx-01").connected = False
     server.host("esx-01").comes_back_at = server.time + timedelta(minutes=20)
@@ -264,7 +264,7 @@ def test_a_broken_login_is_made_anew_for_the_next_command() -> None:
 def test_a_shell_that_the_plan_may_not_use_is_told() -> None:
     server = estate()
     report, _ = run(server, change(MIG), access=AccessEntry(ssh="off"))
-    assert only(report).message == "the plan file does not allow the host's shell"
+    assert only(report).message == "the plan file does not allow access to the host's shell"
     assert server.asked("start_service") == []
 
 
@@ -275,7 +275,7 @@ def test_what_only_a_closed_shell_tells_is_written_by_another_way_and_not_read_b
     assert statuses(report) == {"set mig on esx-01": "done"}
     assert server.host("esx-01").configured["mig"] == "on"
     assert [event.message for event in events if "not verified" in event.message] == [
-        "not verified because this plan cannot read it: mig"
+        "not verified because this plan has no access to the host's shell: mig"
     ]
 
 

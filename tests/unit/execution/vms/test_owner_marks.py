@@ -138,10 +138,10 @@ def test_a_plan_without_an_id_marks_nothing() -> None:
 DENIED = {
     "of version 0.1.0": (VmDetail(extra_config=mark("hvd-01")), "has no plan ID"),
     "of a plan with another id": (marked("hvd-01", "vm-7", id=OTHER_ID), f"the plan ID {OTHER_ID}"),
-    "of a clone": (marked("hvd-01", "vm-1"), "so this VM is a copy"),
+    "of a clone": (marked("hvd-01", "vm-1"), "so it is a copy"),
     "of another plan and another id": (
         marked("hvd-01", "vm-7", plan="x", id=OTHER_ID),
-        "its mark is x/hvd-01",
+        "its owner mark is x/hvd-01",
     ),
     "none": (VmDetail(), "it has no owner mark"),
     "half eaten": (

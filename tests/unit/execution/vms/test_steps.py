@@ -241,7 +241,7 @@ def test_a_new_vm_that_cannot_be_read_is_not_given_its_devices_twice() -> None:
     server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
     report, _ = run(server, create("a"))
     assert statuses(report) == {"create a": "failed"}
-    assert "a's details cannot be read" in report.outcomes[0].message
+    assert "cannot read a's details" in report.outcomes[0].message
     assert [method for method, _ in server.calls] == ["create_vm"]
     assert tuple(map(str, report.left_behind)) == ("a: created, but not yet verified",)
 

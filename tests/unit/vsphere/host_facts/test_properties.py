@@ -267,7 +267,7 @@ def without(path: str, faults: Mapping[str, Any]) -> Item:
         (
             host(runtime__connectionState="notResponding"),
             FIELDS,
-            "the host does not respond: vCenter reports only",
+            "the host is not responding: vCenter reports only",
         ),
         (host(runtime__connectionState="disconnected"), FIELDS, "the host is disconnected from vCenter"),
         (host(), None, "does not report its custom attributes"),
@@ -295,7 +295,7 @@ def test_what_cannot_be_relied_on_says_why(item: Item, fields: Item | None, says
 
 
 def test_a_host_whose_state_is_not_told_is_not_asked() -> None:
-    assert silence(Item("HostSystem", "host-1", {})) == "the host does not respond"
+    assert silence(Item("HostSystem", "host-1", {})) == "the host is not responding"
     assert silence(host()) == ""
 
 

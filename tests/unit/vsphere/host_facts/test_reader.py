@@ -162,7 +162,7 @@ def test_a_host_that_falls_silent_is_asked_no_more() -> None:
     first = found.hosts["host-1"]
     assert first.groups == {FactGroup.BASE, FactGroup.OPTIONS}
     assert {first.unread[group] for group in ALL_GROUPS - first.groups} == {
-        "reading kernel module options: the host does not respond (HostNotConnected)"
+        "reading kernel module options: the host is not responding (HostNotConnected)"
     }
     assert found.hosts["host-2"].groups == ALL_GROUPS
     assert calls.count("fetchSoftwarePackages") == 1

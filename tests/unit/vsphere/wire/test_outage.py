@@ -57,9 +57,9 @@ def test_a_restart_is_waited_for_and_told() -> None:
     first, last = waiting.told
     until = (datetime(2026, 1, 5, 8, 10, tzinfo=UTC)).astimezone()
     assert first == (
-        f"vCenter does not respond (no connection to vc01:443: refused); waiting until {until:%H:%M}"
+        f"vCenter is not responding (no connection to vc01:443: refused); waiting until {until:%H:%M}"
     )
-    assert last == "vCenter responds again after 5 min"
+    assert last == "vCenter is responding again after 5 min"
     assert waiting.asked < 300 / LONG_PAUSE_SECONDS + 10
 
 

@@ -105,7 +105,7 @@ def test_one_root_that_is_used_is_newer_than_the_oldest_version_and_is_asked_for
         (200, ENVELOPE.format("").encode(), Unreachable, "has no vSphere API"),
         (500, b"<html><body>Error</body></html>", Unreachable, "has no vSphere API"),
         (404, b"<html>", VCenterError, "failed with HTTP status 404"),
-        (503, b"", Unreachable, "its service is not running"),
+        (503, b"", Unreachable, "the vCenter service is not running"),
         (
             500,
             ENVELOPE.format(
