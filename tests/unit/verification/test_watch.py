@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +27,16 @@ from tests.unit.verification.two_workers import GPU, NOW, Scene, failing, make_s
 from vgpu_cfg.knowledge.health_rules import BY_KEY, RULES, rule_of
 from vgpu_cfg.knowledge.rows.xid import XID_ROWS
 from vgpu_cfg.model.plan_file import WatchEntry
-from vgpu_cfg.model.verification import OF_PROGRAMS, Thresholds, Verification, Watch, WatchMemory
+from vgpu_cfg.model.verification import (
+    OF_PROGRAMS,
+    Sign,
+    Thresholds,
+    Verification,
+    Watch,
+    Watched,
+    WatchMemory,
+)
+from vgpu_cfg.render.text.verification import render_watch
 from vgpu_cfg.verification import watch_choice
 from vgpu_cfg.verification.watching import to_cordon, watched
 
@@ -141,6 +151,21 @@ def test_every_xid_that_explain_knows_has_one_rule() -> None:
 def test_the_plan_file_offers_the_rules_that_may_cordon() -> None:
     offered = WatchEntry.model_fields["cordon"].annotation
     assert offered.__args__[0].__args__ == MAY_CORDON  # type: ignore[union-attr]  # it has one
+
+
+PAGE = (Path(__file__).parents[3] / "docs/how-to/watch-the-hardware.md").read_text(encoding="utf-8")
+
+
+def test_the_guide_shows_a_block_as_it_is_printed_and_names_every_rule() -> None:
+    gpu = "0000:21:00.0"
+    told = {"words": ("memory row remapping failed",), "is_now": True, "target": f"gpu:esx-01.lab/{gpu}"}
+    sign = Sign(rule="memory-failed", host="esx-01.lab", vm="hvd-01", gpu=gpu, **told)
+    at = datetime(2026, 11, 29, 23, 15, tzinfo=UTC)
+    due = (Watched(sign=sign, since=at, held_since=at, seen_at=at),)
+    watch = Watch(plan="demo", server="vc01.example.com", file="plan.yaml", at=at, due=due)
+    block = [line.plain.rstrip() for line in render_watch(watch, 120)][2:]
+    assert "\n".join(block).strip() in PAGE
+    assert [rule.key for rule in RULES if f"`{rule.key}`" not in PAGE] == []
 
 
 # ---------------------------------------------------------------- over time
