@@ -36,7 +36,7 @@ from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import DepotLook, EstateFacts, FactGroup, HostAttribute, ShellFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
-from vgpu_cfg.model.observed.own_items import CustomizationSeen, SeenLicence
+from vgpu_cfg.model.observed.own_items import CustomizationSeen, HostAlarm, SeenLicence
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import SettingValue, Vm
 from vgpu_cfg.model.plan_file import AccessEntry, LoginEntry
@@ -213,6 +213,10 @@ class InventoryReader(Protocol):
 
     def read_licences(self) -> Mapping[str, tuple[SeenLicence, ...]] | None:
         """Return the names of vCenter's licenses by host; None if they are not reported."""
+        ...
+
+    def read_alarms(self, host_moids: Sequence[str]) -> Mapping[str, tuple[HostAlarm, ...]]:
+        """Return the triggered alarms of hosts by moid; a host whose alarms are unreadable is omitted."""
         ...
 
     def read_locks(self) -> Locks | None:

@@ -17,8 +17,9 @@ from tests.cli.command_line import ROOT, CommandLine, Ran
 from tests.extent import each
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.host import Host
-from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Alarm, AlarmState, LabState, VirtualMachine
 from vgpu_cfg.model.verification import WatchMemory
+from vgpu_cfg.vsphere.writing.alarms import disabled_alarm
 
 PLAN = "plans/to-verify.yaml"
 ESTATE = "estates/ready-to-train.yaml"
@@ -587,6 +588,25 @@ def test_a_watch_cordons_by_the_rules_of_the_plan_file_and_one_host_of_a_cluster
     assert [(one["gpu"], one["reason"]) for one in shown["cordons"]] == [
         ("0000:21:00.0", "watch: memory-failed")
     ]
+
+
+def test_a_watch_reports_a_hosts_alarms_and_other_checks_do_not_read_them(trained: CommandLine) -> None:
+    def trigger(state: LabState) -> None:
+        host = next(host for host in state.all(Host) if host.name == "esx-01.lab")
+        spec, triggered = disabled_alarm("Fan", ""), {host.moid: AlarmState("red", 0.0)}
+        alarm = Alarm(
+            moid="alarm-1", name="Fan", parent=state.root, spec=spec, modified=0.0, triggered=triggered
+        )
+        state.alarms.append(state.add(alarm).moid)
+
+    broken(trained, trigger)
+    (sign,) = watched(trained)["signs"]
+    assert (sign["rule"], sign["host"], sign["words"]) == (
+        "alarm",
+        "esx-01.lab",
+        ["Fan, since 1970-01-01 00:00 UTC"],
+    ), sign
+    assert verified(trained)[0].code == 0
 
 
 def test_a_second_watch_on_this_machine_waits_its_turn(trained: CommandLine) -> None:

@@ -39,7 +39,7 @@ from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, VmGroup, VmHos
 from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import DepotLook, EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
-from vgpu_cfg.model.observed.own_items import CustomizationSeen
+from vgpu_cfg.model.observed.own_items import CustomizationSeen, HostAlarm
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import (
     OwnerMark,
@@ -227,6 +227,10 @@ class FakeVCenter:
 
     def read_licences(self) -> None:
         return
+
+    def read_alarms(self, host_moids: Sequence[str]) -> Mapping[str, tuple[HostAlarm, ...]]:
+        del host_moids
+        return {}
 
     def read_portgroups(self, switch_moid: str) -> Mapping[str, str]:
         del switch_moid

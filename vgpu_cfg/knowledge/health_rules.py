@@ -227,6 +227,17 @@ RULES: tuple[HealthRule, ...] = (
         patience_minutes=10,
     ),
     HealthRule(
+        "alarm",
+        "a host has a red alarm in vCenter",
+        frozenset({"alarm-red"}),
+        Urgency.SOON,
+        (
+            "in the vSphere Client, check the host under Monitor > Hardware Health",
+            "then acknowledge the alarm or reset it to green under Monitor > Triggered Alarms",
+        ),
+        "vSphere: Monitoring Events, Alarms, and Automated Actions",
+    ),
+    HealthRule(
         "guest-silent",
         "a guest does not respond",
         frozenset({Code.GUEST_UNREACHED}),
@@ -251,6 +262,14 @@ RULES: tuple[HealthRule, ...] = (
         Urgency.SOON,
         ("paste the line into `vgpu-cfg explain`",),
         "docs/reference/explain.md",
+    ),
+    HealthRule(
+        "warning",
+        "a host has a yellow alarm in vCenter",
+        frozenset({"alarm-yellow"}),
+        Urgency.NOTE,
+        ("no immediate action is required; an acknowledged alarm is no longer reported",),
+        "vSphere: Monitoring Events, Alarms, and Automated Actions",
     ),
     HealthRule(
         "application",

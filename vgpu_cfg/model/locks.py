@@ -16,7 +16,9 @@ from vgpu_cfg.model.frozen import Frozen, Moment
 from vgpu_cfg.model.reservations import KeptReservation, Reservations
 from vgpu_cfg.model.wording import shortened
 
-HEAD: Final = "vgpu-cfg lock: "
+OWN: Final = "vgpu-cfg "
+"""The prefix of the names of this tool's alarms."""
+HEAD: Final = f"{OWN}lock: "
 """The prefix of a lock's name, which distinguishes it from other alarms."""
 
 MOST_SIGNS: Final = 400

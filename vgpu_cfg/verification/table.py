@@ -77,6 +77,7 @@ Check: TypeAlias = HostCheck | GuestCheck | PairCheck | TrainingCheck
 
 CHECKS: tuple[Check, ...] = (
     HostCheck("connected", "host responds", (), False, host_checks.ask_connected),
+    HostCheck("host-alarms", "alarms", ("connected",), False, host_checks.ask_alarms, watches=True),
     HostCheck("host-driver", "host driver", ("connected",), False, host_checks.ask_host_driver),
     HostCheck("graphics", "graphics type", ("host-driver",), False, host_checks.ask_graphics),
     HostCheck("mig", "MIG mode", ("host-driver",), False, host_checks.ask_mig),

@@ -33,6 +33,7 @@ from vgpu_cfg.model.guests.training_modules import (
 )
 from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
+from vgpu_cfg.model.observed.own_items import HostAlarm
 from vgpu_cfg.model.observed.vm import VgpuDevice, Vm
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.plan_file.training_entries import Framework
@@ -78,6 +79,8 @@ class HostView:
     """Addresses of GPUs for vGPUs that are checked even if no VM of the plan uses them."""
     unheld: tuple[str, ...] = ()
     """Addresses of GPUs in passthrough to check that no running VM of the plan has."""
+    alarms: tuple[HostAlarm, ...] | None = None
+    """Its triggered alarms, None if they were not or could not be read."""
     since: datetime | None = None
     """The host's restart, or the later start of its cordon; older lines of its log do not count."""
 

@@ -27,7 +27,7 @@ from vgpu_cfg.parsers.rdma.devices import DISCARDED, STORMS, risen
 from vgpu_cfg.verification.table import Choice
 
 CHECKS = (
-    *("connected", "host-driver", "host-gpu-health", "host-licence", "host-kernel-log"),
+    *("connected", "host-alarms", "host-driver", "host-gpu-health", "host-licence", "host-kernel-log"),
     *("reached", "kernel-log", "driver", "gpus", "gpu-health", "licence", "nvlink"),
     *("rdma", "port", "pcie", "counters", "metrics"),
 )

@@ -5,7 +5,11 @@ Sources: issues of open-gpu-kernel-modules, DCGM, gpud, and NVSentinel; the kern
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.verification.health_plants import OF_VGPU, SOUND, Fault, changed, recovery
+from tests.unit.verification.two_workers import NOW, Scene
+from vgpu_cfg.model.observed.own_items import HostAlarm
 
 _X = "[ 6021.517312] NVRM: Xid (PCI:0000:3b:00): "
 _NOBODY, _SOMEBODY = "pid='<unknown>', name=<unknown>, ", "pid=2115, name=python3, "
@@ -22,6 +26,16 @@ def _log(rules: str, *lines: str) -> Fault:
 
 def _smi(rules: str, text: str) -> Fault:
     return Fault(rules, "", smi=text)
+
+
+def _alarms(rules: str, **alarms: str) -> Fault:
+    """Return alarms of the host, by their colour."""
+    shown = tuple(HostAlarm(name=name, is_red=kind == "red", since=NOW) for kind, name in alarms.items())
+
+    def plant(scene: Scene) -> None:
+        scene.hosts = [replace(host, alarms=shown) for host in scene.hosts]
+
+    return Fault(rules, "", plant=plant)
 
 
 PLANTED = (
@@ -70,6 +84,8 @@ PLANTED = (
         SOUND.replace("Performance State                     : P0", "Performance State : Unknown Error"),
     ),
     _smi("licence", OF_VGPU.replace(": Licensed (", ": Unlicensed (Restricted) (")),
+    _alarms("alarm", red="Host hardware power status"),
+    _alarms("alarm warning", red="Host hardware fan status", yellow="Host hardware voltage"),
     # Noise: at most a note of a program, or a wait for the next maintenance; nothing may be cordoned.
     _log(
         "application",
@@ -119,5 +135,7 @@ PLANTED = (
         "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 570.133\n",
     ),
     _smi("licence", OF_VGPU.replace(": Licensed (", ": Unlicensed (Unrestricted) (")),
+    _alarms("warning", yellow="Host memory usage"),
+    _alarms(""),
 )
 """Each with the rules that report it, and no others."""

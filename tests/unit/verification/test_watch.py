@@ -26,6 +26,7 @@ from tests.unit.verification.planted import PLANTED
 from tests.unit.verification.two_workers import GPU, NOW, Scene, failing, make_scene
 from vgpu_cfg.knowledge.health_rules import BY_KEY, RULES, rule_of
 from vgpu_cfg.knowledge.rows.xid import XID_ROWS
+from vgpu_cfg.model.observed.own_items import HostAlarm
 from vgpu_cfg.model.plan_file import WatchEntry
 from vgpu_cfg.model.verification import (
     OF_PROGRAMS,
@@ -111,6 +112,18 @@ def test_xids_before_a_hosts_restart_are_over() -> None:
         scene.hosts = [replace(scene.hosts[0], has_shell=True, since=datetime.fromisoformat(restart))]
         watch, _ = watches(*[read(scene)] * 2)
         assert [one.sign.rule for one in watch.due if one.sign.checks == ("host-kernel-log",)] == rules
+
+
+def test_an_alarm_is_named_once_for_its_host_until_it_is_acknowledged_or_unreadable() -> None:
+    found = read_with(next(fault for fault in PLANTED if fault.rule == "alarm"))
+    (sign,) = [one.sign for one in watches(found, found)[0].due]
+    told = (f"Host hardware power status, since {NOW:%Y-%m-%d %H:%M} UTC",)
+    assert (sign.place, sign.target, sign.words) == ("host esx-01", "host:esx-01", told)
+    scene = two_quiet_workers()
+    unread = watches(found, read(scene))[0]
+    assert ([one.sign for one in unread.due], unread.gone) == ([sign], ())
+    scene.hosts = [replace(scene.hosts[0], alarms=())]
+    assert [one.sign for one in watches(found, read(scene))[0].gone] == [sign]
 
 
 def test_sound_workers_show_no_sign() -> None:
@@ -271,11 +284,19 @@ def _hot(dice: random.Random, scene: Scene) -> None:
     scene.answer("nvidia-smi", "-q", by=changed(f"{reason} : Not Active", f"{reason} : Active"))
 
 
+def _busy(dice: random.Random, scene: Scene) -> None:
+    """Let vCenter show what a host at work is often shown with."""
+    alarms = [
+        HostAlarm(name=f"Host {of} usage", is_red=dice.random() < 0.5, since=NOW) for of in ("CPU", "memory")
+    ]
+    scene.hosts = [replace(host, alarms=tuple(alarms)) for host in scene.hosts]
+
+
 def _sound(_: random.Random, scene: Scene) -> None:
     scene.answer("nvidia-smi", "-q", by=SOUND)
 
 
-LASTING = {_programs: 60, _hot: 60, _upgrade: 12, _renewal: 6, _restart: 6, _reset: 2, _sound: 9}
+LASTING = {_programs: 60, _hot: 60, _upgrade: 12, _renewal: 6, _restart: 6, _reset: 2, _busy: 60, _sound: 9}
 """Events of a healthy cluster, and for how many readings in a row each lasts at most."""
 
 
@@ -320,4 +341,5 @@ def test_its_events_are_seen_all_the_same(moments: dict[object, tuple[Verificati
     assert seen[_renewal] == {"licence"}
     assert seen[_reset] & set(MAY_CORDON)
     assert seen[_restart] == {"guest-silent"}
+    assert seen[_busy] & {"alarm", "warning"}
     assert seen[_sound] == set()

@@ -131,6 +131,9 @@ def verify_in(
     )
     host_names = [host.name for host in hosts]
     hosts, guests = _selected(hosts, guests, wanted)
+    if wanted.choice.watches and wanted.choice.shows("host-alarms"):
+        alarms = estate.reader.read_alarms([view.host.moid for view in hosts])
+        hosts = tuple(replace(view, alarms=alarms.get(view.host.moid)) for view in hosts)
     if checked is not None:
         gpus = {(host.name, pci) for host in observed.hosts for pci in checked.get(host.moid, ())}
         guests = tuple(

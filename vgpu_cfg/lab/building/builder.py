@@ -29,6 +29,8 @@ from vgpu_cfg.lab.simulation.clock import VMS_RUN_SINCE, as_datetime
 from vgpu_cfg.lab.state.cluster import Image
 from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, dynamic_backing, vgpu_backing
 from vgpu_cfg.lab.state.inventory import (
+    Alarm,
+    AlarmState,
     Cluster,
     Datastore,
     DirectPathProfile,
@@ -92,6 +94,12 @@ class _Wanted:
     on: str | None = None
     group: tuple[int, int] | None = None
     group_name: str = ""
+
+
+def _never(name: str) -> Any:
+    """Return the definition of an alarm that no event changes."""
+    never = vim.alarm.AlarmExpression()
+    return vim.alarm.AlarmSpec(name=name, description="", enabled=True, expression=never)
 
 
 class _Builder:
@@ -235,9 +243,21 @@ class _Builder:
                     self._complain(at, f"there are two hosts {name!r}")
                     continue
                 of = cluster or self.site.add_cluster(name, standalone=True)
-                self.site.add_host(
-                    of, make_host(self.site, host, name, partial(self._complain_below, at)), stores, networks
-                )
+                made = make_host(self.site, host, name, partial(self._complain_below, at))
+                self.site.add_host(of, made, stores, networks)
+                for alarm in host.alarms:
+                    self._trigger(alarm, made)
+
+    def _trigger(self, part: file.AlarmPart, host: Host) -> None:
+        """Trigger an alarm of the root folder, which is defined for the first of its hosts."""
+        alarm = next((one for one in self.state.all(Alarm) if one.name == part.name), None)
+        if alarm is None:
+            moid, spec = self.state.new_moid(Alarm.moid_prefix), _never(part.name)
+            alarm = Alarm(
+                moid=moid, name=part.name, parent=self.state.root, spec=spec, modified=VMS_RUN_SINCE
+            )
+            self.state.alarms.append(self.state.add(alarm).moid)
+        alarm.triggered[host.moid] = AlarmState(part.status, VMS_RUN_SINCE, part.acknowledged)
 
     def _known(self, wanted: tuple[str, ...] | None, known: Any, loc: Loc, noun: str) -> list[str]:
         if wanted is None:

@@ -227,6 +227,14 @@ class PoolPart(Part):
     memory_reservation: Size | None = None
 
 
+class AlarmPart(Part):
+    """An alarm that is triggered on a host, since the VMs run."""
+
+    name: str
+    status: Literal["yellow", "red"] = "red"
+    acknowledged: bool = False
+
+
 class HostPart(Part):
     """One host, or several alike under `names`. `driver: none` has no NVIDIA driver."""
 
@@ -248,6 +256,7 @@ class HostPart(Part):
     licence: str = ""
     acceptance: AcceptanceLevel = "PartnerSupported"
     host_profile: str = ""
+    alarms: tuple[AlarmPart, ...] = ()
     rebinds_without_reboot: bool = True
     mft: bool = False
     bundles: tuple[BundlePart, ...] = ()

@@ -49,7 +49,7 @@ def triggered(context: Context, thing: Managed) -> list[Any]:
             alarm=vim.alarm.Alarm(alarm.moid),
             overallStatus=alarm.triggered[thing.moid].status,
             time=as_datetime(alarm.triggered[thing.moid].since),
-            acknowledged=False,
+            acknowledged=alarm.triggered[thing.moid].acknowledged,
         )
         for alarm in (context.state.get(moid, Alarm) for moid in context.state.alarms)
         if thing.moid in alarm.triggered

@@ -126,10 +126,11 @@ class Alarm(Managed):
 
 @dataclass(slots=True)
 class AlarmState:
-    """An alarm's state of one entity: vim `ManagedEntityStatus`, and since when."""
+    """An alarm's state of one entity: vim `ManagedEntityStatus`, since when, and whether it is seen."""
 
     status: str
     since: float
+    acknowledged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

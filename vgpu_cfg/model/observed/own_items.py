@@ -116,6 +116,14 @@ class TagCategory(Frozen):
         return next((tag for tag in self.tags if tag.name == name), None)
 
 
+class HostAlarm(Frozen):
+    """An alarm that is triggered on a host, not acknowledged; `is_red` or else yellow."""
+
+    name: str
+    is_red: bool
+    since: datetime
+
+
 class SeenLicence(Frozen):
     """A license as vCenter names it, and when it ends; None if it does not, or vCenter does not say."""
 

@@ -7,12 +7,15 @@ nvidia-smi and mlxconfig supply the rest; a check never opens one.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from datetime import UTC
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Connection, Gpu
 from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.verification import Evidence
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.parsers.nvidia.smi import parse_query, parse_vgpus
@@ -44,6 +47,21 @@ def ask_connected(view: HostView) -> Asking:
         f"the host {view.host.connection.words}{f'; affected: {names}' if names else ''}",
         Connection.CONNECTED.value,
     )
+
+
+def ask_alarms(view: HostView) -> Asking:
+    """Collect vCenter's alarms of the host."""
+    yield from ()
+    if view.alarms is None:
+        return skipped("the account cannot read the host's alarms", is_asked=True)
+    signs = (
+        Evidence(
+            kind=f"alarm-{'red' if one.is_red else 'yellow'}",
+            words=f"{one.name}, since {one.since.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        )
+        for one in view.alarms
+    )
+    return replace(passed("read"), evidence=tuple(signs))
 
 
 def ask_host_driver(view: HostView) -> Asking:

@@ -25,9 +25,11 @@ from urllib.parse import quote
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import NotFound
+from vgpu_cfg.model.locks import OWN
 from vgpu_cfg.model.observed.own_items import (
     VM_TEMPLATE,
     CustomizationSpec,
+    HostAlarm,
     LibraryItem,
     SeenLicence,
     SpecNic,
@@ -241,3 +243,38 @@ def _end_of(entry: Any) -> datetime | None:
             if one.key.casefold() == "expirationdate" and isinstance(one.value, datetime):
                 return one.value
     return None
+
+
+_TRIGGERED, _COLOURS = "triggeredAlarmState", ("red", "yellow")
+
+
+def read_alarms(session: Session, host_moids: Iterable[str]) -> Mapping[str, tuple[HostAlarm, ...]]:
+    """Return the red and yellow alarms by host, without acknowledged ones and those of this tool.
+
+    If the account may not read the alarms of a host, or the name of an alarm, it is left out. Two round
+    trips, one if no alarm is triggered. Raises VCenterError. Source: vSphere API reference, AlarmState.
+    """
+    starts = [Start("vim.HostSystem", moid) for moid in host_moids]
+    hosts = collect_from(session, (Paths("vim.HostSystem", (_TRIGGERED,)),), starts)
+    found = {
+        item.moid: [
+            one
+            for one in item.get(_TRIGGERED) or ()
+            # Those of objects below an object are listed with its own.
+            if one.entity._moId == item.moid and one.overallStatus in _COLOURS and not one.acknowledged
+        ]
+        for item in hosts
+        if _TRIGGERED not in item.faults
+    }
+    moids = dict.fromkeys(str(one.alarm._moId) for states in found.values() for one in states)
+    alarms = [Start("vim.alarm.Alarm", moid) for moid in moids]
+    named = collect_from(session, (Paths("vim.alarm.Alarm", ("info.name",)),), alarms)
+    names = {item.moid: str(item.get("info.name", OWN)) for item in named}
+    return {
+        moid: tuple(
+            HostAlarm(name=name, is_red=one.overallStatus == "red", since=one.time)
+            for one in states
+            if not (name := names.get(str(one.alarm._moId), OWN)).startswith(OWN)
+        )
+        for moid, states in found.items()
+    }

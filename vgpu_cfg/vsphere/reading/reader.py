@@ -21,7 +21,7 @@ from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import DepotLook, EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.managed_object import unescaped
-from vgpu_cfg.model.observed.own_items import CustomizationSeen, SeenLicence
+from vgpu_cfg.model.observed.own_items import CustomizationSeen, HostAlarm, SeenLicence
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.planning.findings.options import matches_any
@@ -45,6 +45,7 @@ from vgpu_cfg.vsphere.reading.host_kinds import (
 from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host, mark_nics
 from vgpu_cfg.vsphere.reading.locks import ALARM_INFO, alarm_starts, locks_of, read_held, read_locks
 from vgpu_cfg.vsphere.reading.own_items import (
+    read_alarms,
     read_customization_specs,
     read_key_providers,
     read_library_items,
@@ -368,6 +369,10 @@ class VCenterReader:
     def read_licences(self) -> Mapping[str, tuple[SeenLicence, ...]] | None:
         """Return vCenter's licenses by host, None if unknown."""
         return read_licences(self._session)
+
+    def read_alarms(self, host_moids: Sequence[str]) -> Mapping[str, tuple[HostAlarm, ...]]:
+        """Return the triggered alarms of hosts."""
+        return read_alarms(self._session, host_moids)
 
     def read_locks(self) -> Locks | None:
         """Read the locks of runs: three round trips."""
@@ -693,6 +698,10 @@ class RecordedReader:
         with suppress(VCenterError):
             return self._reader.read_licences()
         return None
+
+    def read_alarms(self, host_moids: Sequence[str]) -> Mapping[str, tuple[HostAlarm, ...]]:  # noqa: ARG002 - a recording has no alarms
+        """Return nothing: a recording holds no alarms."""
+        return {}
 
     def read_locks(self) -> Locks | None:
         """Return nothing: a recording does not show the runs of its time."""

@@ -23,7 +23,16 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.changes.privileges import LOCK, REMOVE_LOCK
 from vgpu_cfg.errors import NotPermitted
-from vgpu_cfg.model.locks import BEAT_SECONDS, FREEZE_NAME, Freeze, LockHolder, LockName, Locks, lock_text
+from vgpu_cfg.model.locks import (
+    BEAT_SECONDS,
+    FREEZE_NAME,
+    OWN,
+    Freeze,
+    LockHolder,
+    LockName,
+    Locks,
+    lock_text,
+)
 from vgpu_cfg.model.reservations import Reservation
 from vgpu_cfg.vsphere.reading.locks import read_locks
 from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges
@@ -176,7 +185,7 @@ _NAMES = (Paths("vim.HostSystem", ("name",)), Paths("vim.alarm.Alarm", ("info.na
 
 def alarm_name(plan: str, host_name: str) -> str:
     """Return what this tool calls its alarm."""
-    return f"vgpu-cfg {plan}: {host_name}"
+    return f"{OWN}{plan}: {host_name}"
 
 
 def raise_alarm(session: Session, host_moid: str, plan: str, reason: str) -> None:
