@@ -57,8 +57,10 @@ def run(module: str, arguments: str) -> None:
 
 def main() -> None:
     """Run what standard input names."""
-    for library in ("ansible.module_utils.testing", "pyVim.connect", "requests", "yaml"):
+    shared = "ansible_collections.community.vmware.plugins.module_utils.vmware_rest_client"
+    for library in ("ansible.module_utils.testing", "pyVim.connect", "requests", "yaml", shared):
         importlib.import_module(library)
+    importlib.import_module("pyVmomi.VmomiSupport").GetWsdlTypes()  # else each process loads types anew
     for line in sys.stdin:
         name, module, arguments = json.loads(line)
         print(json.dumps([name, returned(module, arguments)]), flush=True)  # noqa: T201  # it is what it is for
