@@ -82,7 +82,7 @@ def test_the_plan_file_itself_is_never_written_over(vgpu_cfg: CommandLine) -> No
     plan = vgpu_cfg.write("depts.yaml", MISSPELT)
     refused = vgpu_cfg("plan", plan, "--suggest", "./depts.yaml")
     assert refused.code == 2
-    assert "this is the original plan file; specify another file" in " ".join(refused.err.split())
+    assert "this is the original plan file; specify a different file" in " ".join(refused.err.split())
     assert plan.read_text(encoding="utf-8") == MISSPELT
 
 

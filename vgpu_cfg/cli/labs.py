@@ -239,7 +239,7 @@ def serve_lab(estate: str, address: str, port: int, *, with_ssh: bool = False) -
         raise Unreachable(
             f"cannot listen on this port: {error.strerror or error}",
             subject=f"{address}:{port}",
-            remedy="choose another --port; 0 selects a free one",
+            remedy="choose a different --port; 0 selects a free one",
         ) from error
     with server, ExitStack() as closing:
         config = None

@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
 def doctor(
     *,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit 10 if anything is broken, at risk or wasted.")
+        bool, typer.Option("--exit-code", help="Exit with 10 if anything is broken, at risk or wasted.")
     ] = False,
     html: Annotated[
         Path | None,
@@ -196,7 +196,9 @@ def trial(
     *,
     steps: Annotated[
         str,
-        typer.Option("--steps", metavar="STEPS", help=f"The steps, separated by commas: {', '.join(Step)}."),
+        typer.Option(
+            "--steps", metavar="STEPS", help=f"Steps to run, separated by commas: {', '.join(Step)}."
+        ),
     ] = Step.OBJECTS.value,
     in_: Annotated[
         str | None,

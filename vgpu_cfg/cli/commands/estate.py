@@ -110,7 +110,7 @@ def inventory(
         typer.Option(
             "--record",
             metavar="FILE",
-            help="Record the vCenter's answers, without secrets, for offline planning and tests.",
+            help="Record vCenter's responses, without secrets, for offline planning and tests.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="With --record: overwrite the file.")] = False,
@@ -119,7 +119,7 @@ def inventory(
         typer.Option("--compare", metavar="OLD", help="Show what has changed since this recording."),
     ] = None,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="With --compare: exit 10 if anything changed.")
+        bool, typer.Option("--exit-code", help="With --compare: exit with 10 if anything changed.")
     ] = False,
     html: Annotated[
         Path | None,

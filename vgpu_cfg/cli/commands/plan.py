@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from vgpu_cfg.settings.secrets import SecretStore
 
 _SaveOption = Annotated[
-    Path | None, typer.Option("--out", "-o", metavar="PLAN.json", help="Save the plan for review and apply.")
+    Path | None,
+    typer.Option("--out", "-o", metavar="PLAN.json", help="Save the plan to review and apply it."),
 ]
 _SignOption = Annotated[
     Path | None,

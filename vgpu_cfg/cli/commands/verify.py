@@ -124,7 +124,7 @@ def verify(
             "--every",
             metavar="SECONDS",
             min=30,
-            help="With --watch: repeat until Ctrl-C; print only changes.",
+            help="With --watch: keep checking until Ctrl-C; print only changes.",
         ),
     ] = None,
     metrics: Annotated[

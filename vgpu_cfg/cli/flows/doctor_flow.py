@@ -161,7 +161,7 @@ def save_evidence(
     show.say(f"{folder}: verdicts.yaml and {recording.name} ({recording.stat().st_size // 1024} KiB)")
     lost = [one.belief for one, other in zip(tried, again, strict=True) if one.verdict is not other.verdict]
     if lost:
-        show.say(f"replaying the recording gives a different verdict on {', '.join(lost)}")
+        show.say(f"replaying the recording changes the verdict on {', '.join(lost)}")
 
 
 def look(

@@ -128,7 +128,7 @@ def write_suggestion(path: Path, found: Suggestion | None, plan_path: Path) -> b
 
     if path.exists() and path.resolve() == plan_path.resolve():
         raise typer.BadParameter(
-            "this is the original plan file; specify another file", param_hint="--suggest"
+            "this is the original plan file; specify a different file", param_hint="--suggest"
         )
     chosen = next((fix for fix in found.fixes if fix.text), None) if found is not None else None
     if chosen is None:

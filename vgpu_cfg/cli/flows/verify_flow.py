@@ -382,7 +382,7 @@ def plan_branch(
             subject=desired.name,
             remedy="use --vm with VMs in the plan, or omit --vm and --host"
             if chosen
-            else "specify another plan",
+            else "specify a different plan",
         )
     return BranchPlan(
         plan=desired.name,

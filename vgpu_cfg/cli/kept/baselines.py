@@ -162,7 +162,7 @@ def _read(path: Path) -> WatchMemory | None:
         return None
     except (OSError, ValueError) as error:
         show.say(
-            f"{path}: the results of the last watch cannot be read, so this one starts over: "
+            f"{path}: the results of the last watch cannot be read, so this watch starts over: "
             f"{type(error).__name__}"
         )
         return None

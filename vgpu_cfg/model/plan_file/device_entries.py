@@ -76,7 +76,7 @@ class HostGpuEntry(Frozen):
 
     match: GpuMatch = key("The GPUs that the rule matches.", default="all", value=GpuMatch)
     use: Stated[Annotated[GpuUse, in_words(GpuUse)]] = key(
-        "How the GPUs are used: for vGPUs, or passthrough of the entire GPU. leave: not changed.",
+        "How the GPUs are used: shared as vGPUs, or passed through whole. leave: not changed.",
         HOST_REBOOT,
         "unchanged",
     )
@@ -123,7 +123,7 @@ class HostNicEntry(Frozen):
         "The NICs that the rule matches.", default="all NICs that the host does not use", value=NicMatch
     )
     use: Stated[Annotated[NicUse, in_words(NicUse)]] = key(
-        "How the NICs are used: by the host, passthrough of the entire NIC, or virtual functions.",
+        "How the NICs are used: by the host, passed through whole, or as virtual functions.",
         HOST_REBOOT,
         "unchanged",
     )
@@ -153,7 +153,9 @@ class VmknicEntry(Frozen):
 
     network: Text = Field(description="The network's name.", json_schema_extra={"x-takes-effect": LIVE.value})
     address: Stated[VmknicAddress] = key(
-        "dhcp, or an IPv4 address with its prefix if the entry specifies a single host.", LIVE, "unchanged"
+        "dhcp, or an IPv4 address with its prefix (only if the entry specifies a single host).",
+        LIVE,
+        "unchanged",
     )
     addresses: dict[Text, InterfaceAddress] = key(
         "An IPv4 address with its prefix for each host, by host name.", LIVE, value=dict

@@ -210,7 +210,7 @@ class DeviceEntry(Frozen):
     """Which GPU to pass through: any free one that has everything said here."""
 
     label: OptionalText = key("The hardware label that the host assigns to the device.")
-    model: OptionalText = key("The board, as part of the device's name: A100, L40S.")
+    model: OptionalText = key("The board, as it appears in the device's name: A100, L40S.")
     device_id: Stated[PciIds] = key("The vendor and device ID as printed by lspci: 10de:20f1.")
 
     def __str__(self) -> str:
@@ -238,7 +238,7 @@ class GpuEntry(Frozen):
         "is used; an existing VM keeps its profile if it is large enough."
     )
     any_of: Texts = key(
-        "With `memory`: the boards to choose from, by name or part of it: A100, L40S.",
+        "With `memory`: the boards to choose from, by full or partial name: A100, L40S.",
         default="any",
         value=tuple,
     )
@@ -251,7 +251,7 @@ class GpuEntry(Frozen):
     pin: PciAddress = key("Instead of a profile: the GPU at this PCI address, with fixed passthrough.")
     count: Count = key("The number of these GPUs.", value=1)
     nvlink: PeersNumber = key("Whether these vGPUs must be connected by NVLink.", default="false")
-    uvm: bool = key("Unified memory for this vGPU. It disables vMotion.", value=False)
+    uvm: bool = key("Whether this vGPU uses unified memory, which disables vMotion.", value=False)
     group: OptionalText = key(
         "The exact name of the vendor device group that contains this vGPU and its NIC.",
         default="only NVLink groups",
@@ -379,7 +379,7 @@ def gpu_of_size(text: str) -> GpuEntry | None:
 class DiskEntry(Frozen):
     """A disk: the template's first one made larger (`grow`), or a new one (`size`)."""
 
-    grow: Size = key("The minimum size of the template's first disk. A disk never shrinks.")
+    grow: Size = key("The minimum size of the template's first disk. Disks are never shrunk.")
     size: Size = key("The size of a new thin-provisioned disk.")
     controller: Literal["scsi", "nvme"] = key("The new disk's controller.", default="scsi")
     storage_policy: OptionalText = key("The disk's VM storage policy.", LIVE, "the VM's")
@@ -407,7 +407,7 @@ class PlaceEntry(Frozen):
         "no restriction",
     )
     pack: bool = key(
-        "Whether to place the VMs in this item on as few hosts as possible; a preference.", LIVE, value=False
+        "Whether to prefer placing the VMs in this item on as few hosts as possible.", LIVE, value=False
     )
     max_per_host: Stated[Annotated[int, Field(ge=1, le=10_000)]] = key(
         "The maximum number of VMs in this item per host.", LIVE, "no limit"
@@ -498,7 +498,7 @@ class VmKeys(VmOptions):
     place: PlaceEntry = key("Placement of the VM.", LIVE, value=PlaceEntry)
     guest: GuestEntry = key("Guest settings: host name, accounts, drivers, containers.", TakesEffect.IN_GUEST)
     power: bool | Literal["leave"] = key("Whether the VM is powered on; leave: not changed.", LIVE, "true")
-    expires: Day = key("The VM's last day; after it, `apply --expired` shuts the VM down.", REPORTING)
+    expires: Day = key("The VM's last day; `apply --expired` shuts it down after that day.", REPORTING)
     ignore: tuple[ManagedKey, ...] = key("Keys whose drift is neither reported nor fixed.", REPORTING)
     lock: bool = key("Whether `destroy` refuses to delete this VM.", LIVE, "false")
 
@@ -611,10 +611,10 @@ class FileHeader(Frozen):
         propertyNames={"pattern": VARIABLE_PATTERN},
     )
     secrets: dict[VariableName, Secret] = key(
-        "References to secrets: env:, file:, keyring:, command:, age:, sops:; never values.",
+        "References to secrets: env:, file:, keyring:, command:, age:, sops:; never the secrets themselves.",
         propertyNames={"pattern": VARIABLE_PATTERN},
     )
-    protect: ProtectEntry = key("Objects that are never changed.")
+    protect: ProtectEntry = key("Objects that vgpu-cfg must never change.")
     checks: dict[CheckCode, Literal["error", "warning", "info"]] = key(
         "Severities to override, by check code; only for checks that rely on undocumented facts.",
         propertyNames={"pattern": CHECK_PATTERN},

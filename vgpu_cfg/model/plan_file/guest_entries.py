@@ -108,7 +108,7 @@ class CudaEntry(Frozen):
         "from the repository",
     )
     sha256: Sha256 = key("Its checksum.", IN_GUEST, "not checked")
-    repository: Url = key("The location of NVIDIA's packages or of a mirror.", IN_GUEST, "NVIDIA's")
+    repository: Url = key("The location of NVIDIA's packages or a mirror.", IN_GUEST, "NVIDIA's")
     keyring_sha256: Sha256 = key(
         "The checksum of the repository's cuda-keyring package, or of its rpm key without the Version line.",
         IN_GUEST,
@@ -172,7 +172,7 @@ class GuestEntry(Frozen):
         "The vGPU license: {secret: NAME} for the token, or a mapping.", IN_GUEST
     )
     driver: Stated[GuestDriver] = key(
-        "NVIDIA's guest driver: template (included in the template, only checked), the package's address or "
+        "NVIDIA's guest driver: template (already in the template, only checked), the package's address or "
         "path, or a mapping; leave: not changed.",
         GUEST_RESTART,
         "template for training VMs with GPUs; otherwise, leave",
@@ -194,7 +194,7 @@ class GuestEntry(Frozen):
         "docker if training requires a runtime; otherwise, leave",
     )
     toolkit_repository: Url = key(
-        "The location of the NVIDIA Container Toolkit packages or of a mirror.", IN_GUEST, "NVIDIA's"
+        "The location of the NVIDIA Container Toolkit packages or a mirror.", IN_GUEST, "NVIDIA's"
     )
     shared_memory: Stated[Size] = key("The size of /dev/shm, which containers share.", IN_GUEST, "unchanged")
     wait: Duration = key("The maximum duration of the guest's first boot.", NEXT_RUN, "30m", value=1800)

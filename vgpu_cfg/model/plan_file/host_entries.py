@@ -60,7 +60,7 @@ class DriverEntry(Frozen):
     )
     version: Stated[Version] = key("The version, as a quoted glob.", HOST_REBOOT, "any")
     by: Literal["image", "lifecycle", "esxcli", "hand"] = key(
-        "The installation method: the cluster's image, vgpu-cfg with `depot`, or manual.",
+        "How it is installed: by the cluster's image, by vgpu-cfg from `depot`, or manually.",
         NEXT_RUN,
         value="hand",
     )
@@ -75,7 +75,7 @@ class EsxiEntry(Frozen):
     build: Annotated[int, Field(ge=1)] = key(
         "The build number; hosts with a later build are not changed.", HOST_REBOOT
     )
-    by: Literal["image"] = key("The installation method: the cluster's image.", NEXT_RUN, value="image")
+    by: Literal["image"] = key("How it is installed: by the cluster's image.", NEXT_RUN, value="image")
 
 
 class FirmwareToolsEntry(Frozen):
@@ -83,7 +83,7 @@ class FirmwareToolsEntry(Frozen):
 
     version: Stated[Version] = key("The MFT version, as a quoted glob.", HOST_REBOOT, "any")
     by: Literal["lifecycle", "esxcli", "hand"] = key(
-        "The installation method: the cluster's image, vgpu-cfg with `depot`, or manual.",
+        "How it is installed: by the cluster's image, by vgpu-cfg from `depot`, or manually.",
         NEXT_RUN,
         value="hand",
     )
@@ -217,7 +217,9 @@ class ClusterOptionsEntry(Frozen):
     hot_migrate: Stated[bool] = key(
         "Whether vMotion of VMs with vGPUs is enabled (vCenter's vgpu.hotmigrate.enabled).", LIVE, "unchanged"
     )
-    drs: dict[Text, DrsValue] = key("Other DRS options, by name. Empty text removes one.", LIVE, value=dict)
+    drs: dict[Text, DrsValue] = key(
+        "Other DRS options, by name; an empty string removes one.", LIVE, value=dict
+    )
 
 
 class HostEntry(Frozen):
@@ -228,8 +230,8 @@ class HostEntry(Frozen):
         NEXT_RUN,
     )
     names: Texts = key(
-        "Host names, as globs or ranges; with `cluster`, only hosts in that cluster. A name without a match "
-        "is an error.",
+        "Host names, as globs or ranges; with `cluster`, only hosts in that cluster. A name that matches no "
+        "host is an error.",
         NEXT_RUN,
         value=tuple,
     )

@@ -130,7 +130,7 @@ def _refuse_other_id(desired: DesiredPlan, path: Path) -> None:
     file = _id_file(desired, path.parent)
     if file is not None and read_id_file(file) not in ("", desired.id):
         raise StalePlan(
-            "the plan was saved before its plan file was first applied, so it has another ID",
+            "the plan was saved before its plan file was first applied, so it has a different ID",
             subject=str(path),
             remedy="save it again with `vgpu-cfg plan PLAN`, then review and apply it",
         )
