@@ -191,7 +191,7 @@ def _name(draft: Path, path: Path, *, is_first: bool) -> None:
 
 def _meanwhile(path: Path) -> LoginFailed:
     return LoginFailed(
-        "another run has changed the plan's keys in the meantime",
+        "another run has changed the plan's keys since this run read them",
         subject=str(path),
         remedy="rerun the command",
     )

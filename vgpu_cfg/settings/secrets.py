@@ -252,7 +252,7 @@ def read_age(path: Path) -> str:
             f"the file cannot be decrypted with {tried}: {str(error).lower()}",
             subject=str(path),
             remedy=(
-                "have it encrypted for your key as well, or set VGPU_CFG_AGE_IDENTITY to your identity file"
+                "have it also encrypted for your key, or set VGPU_CFG_AGE_IDENTITY to your identity file"
             ),
         ) from error
 

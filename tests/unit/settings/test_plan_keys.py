@@ -39,7 +39,7 @@ def test_a_seed_is_made_once_and_read_by_every_later_run(path: Path) -> None:
 def test_a_seed_never_replaces_another(path: Path) -> None:
     first, second = new_seeds(path), new_seeds(path)
     first.keep()
-    with pytest.raises(LoginFailed, match="another run has changed the plan's keys in the meantime"):
+    with pytest.raises(LoginFailed, match="another run has changed the plan's keys since this run read them"):
         second.keep()
     found = read_seeds(path)
     assert found is not None
@@ -140,7 +140,7 @@ def test_what_was_kept_meanwhile_is_not_written_over(path: Path) -> None:
     known = read_seeds(path)
     assert known is not None
     known.renewed().keep()
-    with pytest.raises(LoginFailed, match="another run has changed the plan's keys in the meantime"):
+    with pytest.raises(LoginFailed, match="another run has changed the plan's keys since this run read them"):
         known.renewed().keep()
 
 

@@ -216,7 +216,7 @@ class _Staging(InGuest):
             if report is None or is_over(report):
                 return
             if not is_stated:
-                self.note("an earlier setup is still running in the guest; waiting for it to finish")
+                self.note("setup from an earlier run is still in progress in the guest; waiting for it")
             is_stated = True
             yield from self._pause(self._options.guest_poll_seconds)
 

@@ -383,7 +383,7 @@ def refusal(lock: Lock, locks: Locks) -> Locked:
     holder = lock.holder
     if holder is None:
         return Locked(
-            f"{lock.name} is locked, but the lock does not show who created it",
+            f"{lock.name} is locked, but the lock does not show by whom",
             subject=str(lock.name),
             remedy=f"find out in vCenter who created the alarm {lock.name.text!r}, and remove it",
         )
@@ -396,9 +396,9 @@ def refusal(lock: Lock, locks: Locks) -> Locked:
         + ("inactive since" if silent else "last active at")
         + f" {beat_at:%H:%M:%S} UTC{day}",
         subject=str(lock.name),
-        remedy=f"make sure that it is no longer running; then `{locks.unlock_command(holder.run)}`"
+        remedy=f"make sure that the run has ended; then `{locks.unlock_command(holder.run)}`"
         if silent
-        else "wait for it to end, or stop it on its machine; if it was interrupted, "
+        else "wait for the run to end, or stop it on its machine; if it was interrupted, "
         f"`{locks.unlock_command(holder.run)} --force`",
     )
 

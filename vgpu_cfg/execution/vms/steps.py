@@ -559,10 +559,10 @@ def _no_end(name: str, seconds: int, seen: CustomizationSeen) -> NotConfirmed:
     if seen.state == "running":
         remedy = f"see {seen.log or 'the VMware Tools log'} in the guest; when it is complete, {PLAN_AGAIN}"
         return NotConfirmed(
-            f"{name}: its customization did not complete within {minutes}", subject=name, remedy=remedy
+            f"{name}: customization did not complete within {minutes}", subject=name, remedy=remedy
         )
     return NotConfirmed(
-        f"{name}: its customization did not start within {minutes}",
+        f"{name}: customization did not start within {minutes}",
         subject=name,
         remedy=f"make sure that VMware Tools is running in the guest and supports customization; {_ONCE}",
     )

@@ -44,7 +44,7 @@ def render_inventory_page(found: EstateMap) -> str:
         Tile(f"{sums.vms:,}", "VMs on GPUs" if sums.vms != 1 else "VM on GPUs"),
         Tile(size(sums.free_mib), "framebuffer free", f"of {size(sums.memory_mib)}"),
         Tile(size(sums.lost_mib), "lost", "no profile can use it"),
-        Tile(size(sums.bound_mib), "locked", "usable only by the vGPU size already running on the GPU"),
+        Tile(size(sums.bound_mib), "locked", "usable only by vGPUs of the size already running on the GPU"),
     )
     return render_frame(
         "inventory",

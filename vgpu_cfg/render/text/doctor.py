@@ -29,8 +29,8 @@ STYLES = {
 }
 _SHOWN_SUBJECTS = 3
 _VERDICTS = {
-    Verdict.HOLDS: "vgpu-cfg assumptions hold",
-    Verdict.FAILS: "do not hold",
+    Verdict.HOLDS: "confirmed",
+    Verdict.FAILS: "wrong",
     Verdict.OPEN: "could not be tested",
 }
 _PLANS = (
@@ -101,7 +101,10 @@ def _beliefs(health: Health, width: int, *, with_all: bool) -> list[Text]:
     known = load_beliefs()
     counts = Counter(one.verdict for one in health.tried)
     words = ", ".join(f"{counts[verdict]} {text}" for verdict, text in _VERDICTS.items())
-    lines = [Text(""), *hanging("BELIEFS", words, width, indent=0, label_width=7)]
+    lines = [
+        Text(""),
+        *hanging("BELIEFS", f"vgpu-cfg's assumptions: {words}", width, indent=0, label_width=7),
+    ]
     for one in health.tried:
         belief = known[one.belief]
         if one.verdict is Verdict.FAILS:

@@ -53,7 +53,7 @@ def read_gpus(run: Run) -> ShellFacts:
     unread = dict(report.unreadable)
     reported = len(report.gpus) + len(unread)
     if report.attached is not None and reported < report.attached:
-        unread[""] = f"nvidia-smi lists {reported} GPUs but reports {report.attached} attached"
+        unread[""] = f"nvidia-smi lists {reported} of {report.attached} attached GPUs"
     return ShellFacts(
         gpus={gpu.pci_id: gpu.facts for gpu in report.gpus},
         driver_version=report.driver_version,

@@ -30,7 +30,7 @@ _NO_TOOLKIT = "could not select device driver"
 """docker's message on `--gpus` without a toolkit (moby, daemon/devices.go)."""
 
 _WITHOUT_TOOLKIT = (
-    "NVIDIA Container Toolkit is missing, or the runtime was not restarted after its installation",
+    "the NVIDIA Container Toolkit is missing, or the runtime was not restarted after its installation",
     "run `sudo vgpu-cfg-stage toolkit` in the guest to reinstall it; then `systemctl restart docker`",
 )
 

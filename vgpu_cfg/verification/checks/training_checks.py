@@ -375,7 +375,7 @@ def ask_same_image(view: TrainingView) -> Asking:
     if old:
         return failed(
             VerifyCode.IMAGES_DIFFER,
-            f"an older image is running in the container on {', '.join(old)}",
+            f"an older image is in use in the container on {', '.join(old)}",
             "the image currently on the worker",
             meaning="the container was started before the image was pulled again",
             remedy="`systemctl restart vgpu-cfg-worker` in the guest",

@@ -283,7 +283,7 @@ class Pages:
         return TooMuch(
             f"the response does not end: vCenter {why}",
             subject=self._address,
-            remedy="if the vCenter is that large, raise `answer_pages` (VGPU_CFG_ANSWER_PAGES); otherwise "
+            remedy="if this vCenter is that large, raise `answer_pages` (VGPU_CFG_ANSWER_PAGES); otherwise "
             "check which server responds at this address",
         )
 

@@ -232,7 +232,7 @@ class HttpsTransport:
             return TooMuch(
                 f"{where} sent a response of more than {self._limits.answer_mib} MiB",
                 subject=self.address,
-                remedy="if the vCenter is that large, raise `answer_mib` (VGPU_CFG_ANSWER_MIB); otherwise "
+                remedy="if this vCenter is that large, raise `answer_mib` (VGPU_CFG_ANSWER_MIB); otherwise "
                 "check which server responds at this address",
             )
         if not budget.is_sent and isinstance(error, SSLError):

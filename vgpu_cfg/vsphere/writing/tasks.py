@@ -256,7 +256,7 @@ class TaskWatch:
             tasks = tuple(str(task._moId) for task in lost)
             self._watched.difference_update(tasks)
             raise TasksForgotten(
-                f"vCenter no longer has information about {', '.join(tasks)}",
+                f"vCenter no longer keeps information about {', '.join(tasks)}",
                 tasks,
                 subject=self._session.address,
                 remedy="check the recent tasks in vCenter, then plan again",

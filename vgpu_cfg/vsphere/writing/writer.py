@@ -35,7 +35,7 @@ from vgpu_cfg.vsphere.writing.specs import (
 )
 from vgpu_cfg.vsphere.writing.tasks import TaskWatch
 
-NO_REASON = "vCenter did not complete this for every tag"
+NO_REASON = "vCenter did not do this for every tag"
 """The message where vCenter's answer gives none."""
 _DEVICES = (Paths("vim.VirtualMachine", ("config.hardware.device",)),)
 

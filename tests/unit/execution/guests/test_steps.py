@@ -273,7 +273,7 @@ def test_an_earlier_staging_is_let_come_to_its_end() -> None:
     guest.begin("earlier", NAMES, server.time.timestamp())
     report, events = run_guests(server, guests, stage("hvd-01", moid="vm-7"))
     assert statuses(report) == {"stage hvd-01": "done"}
-    assert "an earlier setup is still running in the guest; waiting for it to finish" in [
+    assert "setup from an earlier run is still in progress in the guest; waiting for it" in [
         e.message for e in events
     ]
     assert report.outcomes[0].message == "0 set up, 3 already present"

@@ -62,7 +62,7 @@ def test_a_second_run_is_told_who_works_since_when_and_under_which_run(tmp_path:
         "21:04:11 UTC, run one; last active at 21:04:11 UTC"
     )
     assert raised.value.remedy == (
-        "wait for it to end, or stop it on its machine; if it was interrupted, `vgpu-cfg unlock one "
+        "wait for the run to end, or stop it on its machine; if it was interrupted, `vgpu-cfg unlock one "
         "--server vc01.lab --force`"
     )
     assert raised.value.exit_code == 6

@@ -96,7 +96,7 @@ def test_one_gpu_that_is_not_understood_hides_no_other() -> None:
 def test_gpus_that_are_counted_and_not_shown_are_missed() -> None:
     found, _ = facts({SMI: said("query-one-of-four.txt")}, GPUS)
     assert list(found.gpus) == ["0001:c8:00.0"]
-    assert found.unread[""] == "nvidia-smi lists 1 GPUs but reports 4 attached"
+    assert found.unread[""] == "nvidia-smi lists 1 of 4 attached GPUs"
 
 
 def test_nics_are_asked_by_msts_name() -> None:

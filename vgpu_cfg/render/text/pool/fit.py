@@ -243,9 +243,9 @@ def render_size(
         lines += hanging("HINT", words, width, indent=0)
     else:
         words = "use more --workers (a multiple of 8), --sharding fsdp, a smaller --batch or --sequence, "
-        words += "or another --board"
+        words += "or a different --board"
         if model is None:
-            words = "use another --board or a smaller --framebuffer"
+            words = "use a different --board or a smaller --framebuffer"
         lines += hanging("DO", words, width, indent=0)
     return lines
 

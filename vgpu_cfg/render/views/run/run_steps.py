@@ -204,7 +204,7 @@ def standing_text(plan: Plan, report: Report, rows: Sequence[HostResult]) -> str
         words.append("No host in maintenance mode.")
     opens = any(entry.access.ssh == "open-and-close" for entry in plan.desired.hosts)
     if opens and not any(one.state == LeftState.SSH_RUNS for one in report.left_behind):
-        words.append("SSH services that were started have been stopped again.")
+        words.append("SSH services that this run started have been stopped.")
     return " ".join(words)
 
 
