@@ -256,6 +256,14 @@ RULES: tuple[HealthRule, ...] = (
         patience_minutes=15,
     ),
     HealthRule(
+        "dcgm",
+        "DCGM reports a failure",
+        frozenset({"dcgm-failure"}),
+        Urgency.SOON,
+        (CORDON, "in the guest, run `dcgmi diag -r 2` once its GPUs are idle"),
+        "NVIDIA DCGM User Guide: Health and Diagnostics",
+    ),
+    HealthRule(
         "kernel",
         "the kernel reports failing hardware",
         frozenset({"kernel"}),
@@ -265,8 +273,8 @@ RULES: tuple[HealthRule, ...] = (
     ),
     HealthRule(
         "warning",
-        "a host has a yellow alarm in vCenter",
-        frozenset({"alarm-yellow"}),
+        "a host has a yellow alarm in vCenter, or DCGM warns",
+        frozenset({"alarm-yellow", "dcgm-warning"}),
         Urgency.NOTE,
         ("no immediate action is required; an acknowledged alarm is no longer reported",),
         "vSphere: Monitoring Events, Alarms, and Automated Actions",

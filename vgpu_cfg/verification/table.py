@@ -113,6 +113,7 @@ CHECKS: tuple[Check, ...] = (
     GuestCheck(
         "diagnostics", "DCGM diagnostics", ("driver",), False, machine_checks.ask_diagnostics, watches=True
     ),
+    GuestCheck("dcgm", "DCGM health", ("driver",), False, machine_checks.ask_dcgm_health, watches=True),
     GuestCheck("gpu-memory", "GPU memory", ("gpus",), False, guest_checks.ask_held),
     GuestCheck("licence", "license", ("driver",), False, guest_checks.ask_licence),
     GuestCheck("nvlink", "NVLink", ("gpus",), False, guest_checks.ask_nvlink),

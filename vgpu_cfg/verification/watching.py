@@ -28,7 +28,7 @@ from vgpu_cfg.verification.table import Choice
 
 CHECKS = (
     *("connected", "host-alarms", "host-driver", "host-gpu-health", "host-licence", "host-kernel-log"),
-    *("reached", "kernel-log", "driver", "gpus", "gpu-health", "licence", "nvlink"),
+    *("reached", "kernel-log", "driver", "gpus", "gpu-health", "dcgm", "licence", "nvlink"),
     *("rdma", "port", "pcie", "counters", "metrics"),
 )
 """The checks that a watch makes."""

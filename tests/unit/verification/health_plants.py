@@ -60,7 +60,7 @@ class Fault:
         self.plant(scene)
 
 
-def _answers(*words: str, by: ShellResult | str) -> Callable[[Scene], None]:
+def answers(*words: str, by: ShellResult | str) -> Callable[[Scene], None]:
     return lambda scene: scene.answer(*words, by=by)
 
 
@@ -127,7 +127,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "nic",
         COUNTERS,
-        plant=_answers(
+        plant=answers(
             "ibv_devinfo",
             by=printed("ibv-devinfo-one-up-one-down.txt").replace("PORT_ACTIVE (4)", "PORT_DOWN (1)"),
         ),
@@ -135,9 +135,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "nic",
         COUNTERS,
-        plant=_answers(
-            "ethtool", "ens192", by=printed("ethtool-100g.txt").replace("100000Mb/s", "25000Mb/s")
-        ),
+        plant=answers("ethtool", "ens192", by=printed("ethtool-100g.txt").replace("100000Mb/s", "25000Mb/s")),
     ),
-    Fault("guest-silent", SMI, plant=_answers("uname", "-r", by=failing("ssh: connection refused", 255))),
+    Fault("guest-silent", SMI, plant=answers("uname", "-r", by=failing("ssh: connection refused", 255))),
 )

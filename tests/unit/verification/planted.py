@@ -5,9 +5,10 @@ Sources: issues of open-gpu-kernel-modules, DCGM, gpud, and NVSentinel; the kern
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
-from tests.unit.verification.health_plants import OF_VGPU, SOUND, Fault, changed, recovery
+from tests.unit.verification.health_plants import OF_VGPU, SOUND, Fault, answers, changed, recovery
 from tests.unit.verification.two_workers import NOW, Scene
 from vgpu_cfg.model.observed.own_items import HostAlarm
 
@@ -38,6 +39,20 @@ def _alarms(rules: str, **alarms: str) -> Fault:
     return Fault(rules, "", plant=plant)
 
 
+def _dcgm(rules: str, overall: str, **errors: object) -> Fault:
+    """Return `dcgmi health -c -j` of GPU 0, as DCGM's Health.cpp builds it."""
+    systems = {"children": {name.replace("_", " "): seen for name, seen in errors.items()}}
+    gpus = {"GPU": {"children": {"0": {"children": {"Errors": systems}, "value": overall}}}} if errors else {}
+    body = {**gpus, "Overall Health": {"value": overall}}
+    text = json.dumps({"body": body, "header": ["Health Monitor Report"]}, indent=3)
+    return Fault(rules, "", plant=lambda scene: scene.answer("dcgmi", "health", "-c", "-j", by=text))
+
+
+_INFOROM = {"value": "Failure", "overflow": ["A corrupt InfoROM has been detected in GPU 0."]}
+_REPLAYS = {
+    "value": "Warning",
+    "overflow": ["Detected more than 8 PCIe replays per", "minute for GPU 0 : 11"],
+}
 PLANTED = (
     # Sick: the rules that report it.
     _log("gpu-lost", f"{_X}79, {_NOBODY}GPU has fallen off the bus."),
@@ -86,6 +101,9 @@ PLANTED = (
     _smi("licence", OF_VGPU.replace(": Licensed (", ": Unlicensed (Restricted) (")),
     _alarms("alarm", red="Host hardware power status"),
     _alarms("alarm warning", red="Host hardware fan status", yellow="Host hardware voltage"),
+    _dcgm("dcgm", "Failure", InfoROM_system=_INFOROM),
+    _dcgm("dcgm warning", "Failure", InfoROM_system=_INFOROM, PCIe_system=_REPLAYS),
+    _dcgm("dcgm", "Failure"),
     # Noise: at most a note of a program, or a wait for the next maintenance; nothing may be cordoned.
     _log(
         "application",
@@ -137,5 +155,9 @@ PLANTED = (
     _smi("licence", OF_VGPU.replace(": Licensed (", ": Unlicensed (Unrestricted) (")),
     _alarms("warning", yellow="Host memory usage"),
     _alarms(""),
+    _dcgm("warning", "Warning", PCIe_system=_REPLAYS),
+    _dcgm("", "Healthy"),
+    Fault("", "", plant=answers("dcgmi", by="Error: Health watches not enabled. Please enable watches. \n")),
+    Fault("", "", plant=answers("dcgmi", by="Error: Unable to connect to host engine. Bad parameter.\n")),
 )
 """Each with the rules that report it, and no others."""

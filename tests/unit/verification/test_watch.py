@@ -18,6 +18,7 @@ from tests.unit.verification.health_plants import (
     QUIET,
     SOUND,
     Fault,
+    answers,
     changed,
     recovery,
     xid,
@@ -126,6 +127,21 @@ def test_an_alarm_is_named_once_for_its_host_until_it_is_acknowledged_or_unreada
     assert [one.sign for one in watches(found, read(scene))[0].gone] == [sign]
 
 
+def test_dcgms_words_are_shown_until_it_reports_health_again() -> None:
+    found = read_with(next(fault for fault in PLANTED if fault.rule == "dcgm warning"))
+    told = {one.sign.rule: one.sign.words for one in watches(found)[0].due}
+    assert told == {
+        "dcgm": ("GPU 0, InfoROM system: A corrupt InfoROM has been detected in GPU 0.",),
+        "warning": ("GPU 0, PCIe system: Detected more than 8 PCIe replays per minute for GPU 0 : 11",),
+    }
+    silent = read(two_quiet_workers())
+    assert {one.sign.rule for one in watches(found, silent)[0].due} == set(told)
+    sound = read_with(
+        Fault("", "", plant=answers("dcgmi", by='{"body": {"Overall Health": {"value": "Healthy"}}}'))
+    )
+    assert {one.sign.rule for one in watches(found, sound)[0].gone} == set(told)
+
+
 def test_sound_workers_show_no_sign() -> None:
     watch, memory = watches(read(two_quiet_workers()), read(two_quiet_workers()))
     assert (watch.due, watch.pending, watch.gone, watch.unread) == ((), (), (), ())
@@ -171,8 +187,15 @@ PAGE = (Path(__file__).parents[3] / "docs/how-to/watch-the-hardware.md").read_te
 
 def test_the_guide_shows_a_block_as_it_is_printed_and_names_every_rule() -> None:
     gpu = "0000:21:00.0"
-    told = {"words": ("memory row remapping failed",), "is_now": True, "target": f"gpu:esx-01.lab/{gpu}"}
-    sign = Sign(rule="memory-failed", host="esx-01.lab", vm="hvd-01", gpu=gpu, **told)
+    sign = Sign(
+        rule="memory-failed",
+        host="esx-01.lab",
+        vm="hvd-01",
+        gpu=gpu,
+        target=f"gpu:esx-01.lab/{gpu}",
+        words=("memory row remapping failed",),
+        is_now=True,
+    )
     at = datetime(2026, 11, 29, 23, 15, tzinfo=UTC)
     due = (Watched(sign=sign, since=at, held_since=at, seen_at=at),)
     watch = Watch(plan="demo", server="vc01.example.com", file="plan.yaml", at=at, due=due)
@@ -292,11 +315,25 @@ def _busy(dice: random.Random, scene: Scene) -> None:
     scene.hosts = [replace(host, alarms=tuple(alarms)) for host in scene.hosts]
 
 
+def _warned(dice: random.Random, scene: Scene) -> None:
+    dice.choice([fault for fault in PLANTED if fault.rule == "warning"]).put(scene)
+
+
 def _sound(_: random.Random, scene: Scene) -> None:
     scene.answer("nvidia-smi", "-q", by=SOUND)
 
 
-LASTING = {_programs: 60, _hot: 60, _upgrade: 12, _renewal: 6, _restart: 6, _reset: 2, _busy: 60, _sound: 9}
+LASTING = {
+    _programs: 60,
+    _hot: 60,
+    _upgrade: 12,
+    _renewal: 6,
+    _restart: 6,
+    _reset: 2,
+    _sound: 9,
+    _busy: 60,
+    _warned: 60,
+}
 """Events of a healthy cluster, and for how many readings in a row each lasts at most."""
 
 
@@ -342,4 +379,5 @@ def test_its_events_are_seen_all_the_same(moments: dict[object, tuple[Verificati
     assert seen[_reset] & set(MAY_CORDON)
     assert seen[_restart] == {"guest-silent"}
     assert seen[_busy] & {"alarm", "warning"}
+    assert seen[_warned] == {"warning"}
     assert seen[_sound] == set()

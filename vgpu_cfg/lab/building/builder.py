@@ -96,12 +96,6 @@ class _Wanted:
     group_name: str = ""
 
 
-def _never(name: str) -> Any:
-    """Return the definition of an alarm that no event changes."""
-    never = vim.alarm.AlarmExpression()
-    return vim.alarm.AlarmSpec(name=name, description="", enabled=True, expression=never)
-
-
 class _Builder:
     def __init__(self, source: EstateFile) -> None:
         self.source = source
@@ -252,10 +246,10 @@ class _Builder:
         """Trigger an alarm of the root folder, which is defined for the first of its hosts."""
         alarm = next((one for one in self.state.all(Alarm) if one.name == part.name), None)
         if alarm is None:
-            moid, spec = self.state.new_moid(Alarm.moid_prefix), _never(part.name)
-            alarm = Alarm(
-                moid=moid, name=part.name, parent=self.state.root, spec=spec, modified=VMS_RUN_SINCE
-            )
+            never = vim.alarm.AlarmExpression()
+            spec = vim.alarm.AlarmSpec(name=part.name, description="", enabled=True, expression=never)
+            at, moid = VMS_RUN_SINCE, self.state.new_moid(Alarm.moid_prefix)
+            alarm = Alarm(moid=moid, name=part.name, parent=self.state.root, spec=spec, modified=at)
             self.state.alarms.append(self.state.add(alarm).moid)
         alarm.triggered[host.moid] = AlarmState(part.status, VMS_RUN_SINCE, part.acknowledged)
 

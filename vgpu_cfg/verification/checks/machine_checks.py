@@ -25,6 +25,7 @@ from vgpu_cfg.parsers.guest_system import (
     parse_tracking,
     parse_xids,
 )
+from vgpu_cfg.parsers.nvidia.dcgm import parse_dcgm_health
 from vgpu_cfg.parsers.nvidia.gpu_health import SOUND, GpuHealth, parse_health, troubles_of
 from vgpu_cfg.parsers.text import UnreadableOutput
 from vgpu_cfg.ports import ShellResult
@@ -176,6 +177,21 @@ def ask_diagnostics(view: GuestView) -> Asking:
     return failed(
         VerifyCode.GPU_UNSOUND, words, "dcgmi diag -r 2 without errors", remedy="run `dcgmi diag -r 3`"
     )
+
+
+def ask_dcgm_health(view: GuestView) -> Asking:
+    """Collect what DCGM's health watches report; none is set here."""
+    if not view.gpus:
+        return skipped("the VM has no GPU")
+    answer = yield Command(("dcgmi", "health", "-c", "-j"))
+    if is_absent(answer):
+        return skipped("DCGM is not installed in the guest", is_asked=True)
+    try:
+        found = parse_dcgm_health(answer.stdout)
+    except UnreadableOutput:
+        return skipped(f"dcgmi health reports nothing: {said(answer)}", is_asked=True)
+    signs = (Evidence(kind=f"dcgm-{health.casefold()}", words=words) for health, words in found)
+    return replace(passed("read"), evidence=tuple(signs))
 
 
 def ask_room(view: GuestView) -> Asking:
