@@ -399,7 +399,7 @@ GPU_ROWS = (
         ),
         sample="The operation is not allowed in the current connection state of the host.",
         symptom="vCenter is not connected to the host",
-        cause="the host is powered off or rebooting, or its management network or hostd does not respond",
+        cause="the host is powered off or rebooting, or its management network or hostd is not responding",
         check=("govc host.info HOST: its connection state; ping HOST; /etc/init.d/hostd status on the host",),
         remedy="wait until the host has rebooted, or reconnect it, and then run the same command again",
         source=(
@@ -436,7 +436,7 @@ GPU_ROWS = (
         ),
         sample="Host esx-01.lab in dc1 is not responding",
         symptom="a host is not responding, and vCenter shows the last known state of its VMs",
-        cause="the host is down, or it is running but its management network or hostd does not respond",
+        cause="the host is down, or it is running but its management network or hostd is not responding",
         check=(
             "ping HOST; check its console or BMC to see whether the host is running",
             "vgpu-cfg plan PLAN: which VMs of the plan are on the host, and where each could start",

@@ -180,7 +180,7 @@ POWER_ON_ROWS = (
             "govc vm.info -e VM: vvtd.enable and pciPassthru.vmiop.allowViommu",
         ),
         remedy=(
-            "use at most 128 vCPUs, or allow both by setting vvtd.enable, pciPassthru.vmiop.allowViommu (on"
+            "use up to 128 vCPUs, or allow both by setting vvtd.enable, pciPassthru.vmiop.allowViommu (on"
             " AMD also amd.iommu.supportsPcip), and the guest kernel option iommu=pt"
         ),
         source="VMware KB 88161",

@@ -214,7 +214,7 @@ TRAINING_ROWS = (
             "mlx5_core 0000:03:00.0: wait_func:1151:(pid 1203): CREATE_CQ(0x400) timeout. Will cause a leak"
             " of a command resource"
         ),
-        symptom="the NIC's firmware does not respond to a driver command",
+        symptom="the NIC's firmware did not respond to a driver command",
         cause=(
             "the NIC is hung because of its firmware, missing interrupts for a passthrough device, or"
             " PCIe errors"

@@ -150,7 +150,7 @@ XID_ROWS = (
         62,
         "PMU Halt Error",
         "the GPU's power controller has halted, and the GPU does not work until it is reset",
-        "nvidia-smi: the GPU does not respond, or its clock speeds do not change",
+        "nvidia-smi: the GPU is not responding, or its clock speeds do not change",
         _DRAIN,
         words="internal micro-controller halt power management unit",
     ),
