@@ -426,14 +426,14 @@ def ask_shared_folder(view: TrainingView) -> Asking:
     finally:
         for one in written:
             yield Command(("rm", "-f", files[one.name]), on=one.name, timeout_seconds=60, is_cleanup=True)
-    machines = counted(len(sharing), "machine")
+    told = counted(len(sharing), "machine")
     if faults:
         return failed(
             VerifyCode.NOT_SHARED,
             "; ".join(faults),
-            f"{path}, the same on {machines}",
+            f"{path}, the same on {told}",
         )
-    return passed(f"{path}: {machines} can read and write")
+    return passed(f"{path}: {told} can read and write")
 
 
 def _export_of(text: str) -> str:
