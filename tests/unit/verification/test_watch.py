@@ -128,12 +128,18 @@ def test_an_alarm_is_named_once_for_its_host_until_it_is_acknowledged_or_unreada
 
 
 def test_dcgms_words_are_shown_until_it_reports_health_again() -> None:
-    found = read_with(next(fault for fault in PLANTED if fault.rule == "dcgm warning"))
+    fault = next(fault for fault in PLANTED if fault.rule == "dcgm warning")
+    found = read_with(fault)
     told = {one.sign.rule: one.sign.words for one in watches(found)[0].due}
     assert told == {
         "dcgm": ("GPU 0, InfoROM system: A corrupt InfoROM has been detected in GPU 0.",),
         "warning": ("GPU 0, PCIe system: Detected more than 8 PCIe replays per minute for GPU 0 : 11",),
     }
+    assert {one.sign.target for one in watches(found)[0].due} == {f"gpu:esx-01/{GPU}"}
+    scene = two_quiet_workers()
+    scene.change(host_gpus=(GPU, "0000:af:00.0"))
+    fault.put(scene)
+    assert {one.sign.target for one in watches(read(scene))[0].due} == {"host:esx-01"}
     silent = read(two_quiet_workers())
     assert {one.sign.rule for one in watches(found, silent)[0].due} == set(told)
     sound = read_with(

@@ -190,7 +190,9 @@ def ask_dcgm_health(view: GuestView) -> Asking:
         found = parse_dcgm_health(answer.stdout)
     except UnreadableOutput:
         return skipped(f"dcgmi health reports nothing: {said(answer)}", is_asked=True)
-    signs = (Evidence(kind=f"dcgm-{health.casefold()}", words=words) for health, words in found)
+    # DCGM numbers the GPUs itself: which one is meant is certain if there is one.
+    gpu = view.host_gpus[0] if len(view.host_gpus) == 1 else ""
+    signs = (Evidence(kind=f"dcgm-{health.casefold()}", words=words, gpu=gpu) for health, words in found)
     return replace(passed("read"), evidence=tuple(signs))
 
 
