@@ -392,7 +392,7 @@ _ROWS: tuple[Failure, ...] = (
         _C.NO_GPUDIRECT,
         "NCCL does not send directly from GPU memory",
         "documented",
-        "every message is copied through the guests' memory, although GPUDirect was requested",
+        "every message is copied through the guests' memory, even though GPUDirect was requested",
         "check nvidia-peermem in every guest, and NCCL_NET_GDR_LEVEL in `training.environment`",
     ),
     Failure(

@@ -88,7 +88,7 @@ GUEST_ROWS = (
             r"cudaErrorPeerAccessUnsupported|CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
         ),
         sample="cuDeviceCanAccessPeer = 0",
-        symptom="cuDeviceCanAccessPeer returns 0 although P2P is allowed",
+        symptom="cuDeviceCanAccessPeer returns 0 even though P2P is allowed",
         cause=(
             "passthrough GPUs under different root ports cannot access each other, and vGPUs can never do"
             " so over PCIe"

@@ -39,7 +39,7 @@ GPU_ROWS = (
         "fragmented-by-breadth",
         (r"larger profile[^\n]*(cannot|does not|fails)", r"GPUs? half[- ]empty"),
         sample="a larger profile cannot start",
-        symptom="a larger profile does not start although GPUs are half empty",
+        symptom="a larger profile does not start even though GPUs are half empty",
         cause="the host spreads small vGPUs across all GPUs, so no GPU is empty for a large vGPU",
         check=(
             "vgpu-cfg inventory --host HOST -v: small vGPUs on every GPU",
@@ -57,7 +57,7 @@ GPU_ROWS = (
             r"fits by (the )?sum",
         ),
         sample="no free placement id for this vGPU",
-        symptom="a vGPU of a different size does not start although enough total memory is free",
+        symptom="a vGPU of a different size does not start even though enough total memory is free",
         cause=(
             "mixed-size vGPUs can start only at fixed framebuffer positions, and none of the free positions"
             " has enough space"

@@ -303,7 +303,7 @@ def _gpu_reason(view: PairView, rate: float) -> tuple[str, str]:
             f"fix {VerifyCode.ATS_OFF} on {' and '.join(off)} first",
         )
     return (
-        f"{half}, although ATS is enabled in the NICs",
+        f"{half}, even though ATS is enabled in the NICs",
         "power-cycle the hosts once (a restart may not be sufficient); GPU and NIC must share a root complex",
     )
 
