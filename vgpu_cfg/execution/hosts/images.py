@@ -131,8 +131,8 @@ def _run(
     task = hosts.run.begin(lambda: hosts.tools.writer.begin_image_task(cluster, action, body))
     deadline = hosts.run.now() + _TASK_SECONDS
     while not (found := hosts.tools.writer.read_image_task(task)).state.is_over:
-        yield from _pause(deadline, f"the image's {action[0]}", name, hosts)
-    succeeded(found, f"{action[0]} by the image, {name}", name)
+        yield from _pause(deadline, f"the image's {action[0]} task", name, hosts)
+    succeeded(found, f"{action[0]} the image ({name})", name)
 
 
 def _pause(deadline: float, what: str, name: str, hosts: HostSession) -> Waiting[None]:

@@ -138,7 +138,7 @@ def _confirm(
 
 def _not_shown(change: Change) -> NotConfirmed:
     return NotConfirmed(
-        f"the task did not change {change.subject.name}: {change.id}",
+        f"the task did not change {change.subject.name} as planned ({change.id})",
         subject=change.subject.name,
         remedy="check in vCenter who else is changing it; then " + PLAN_AGAIN,
     )

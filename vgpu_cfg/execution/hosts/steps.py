@@ -436,6 +436,6 @@ def _await_mode(ref: HostRef, hosts: HostSession, *, is_wanted: bool) -> Waiting
         if run.now() >= deadline:
             shown = "is not in maintenance mode" if is_wanted else "is still in maintenance mode"
             raise NotConfirmed(
-                f"{ref.name} {shown} although the task succeeded", subject=ref.name, remedy=PLAN_AGAIN
+                f"{ref.name} {shown} even though the task succeeded", subject=ref.name, remedy=PLAN_AGAIN
             )
         yield from wait(run.options.poll_seconds)

@@ -143,7 +143,7 @@ def test_an_image_is_drafted_validated_committed_and_the_hosts_are_checked() -> 
         ({"failures": {("validate image", 1): ("Error", "The draft is invalid.")}}, "The draft is invalid."),
         ({"failures": {("check image", 1): ("Error", "Nothing was checked.")}}, "Nothing was checked."),
         ({"others": 10**9}, "another Lifecycle Manager task has not finished after 4 h"),
-        ({"task_seconds": 1e9}, "the image's validate has not finished after 4 h"),
+        ({"task_seconds": 1e9}, "the image's validate task has not finished after 4 h"),
     ],
 )
 def test_an_image_that_is_not_as_wanted_fails_its_step(fields: dict[str, Any], message: str) -> None:

@@ -186,7 +186,7 @@ def test_a_host_that_could_not_be_emptied_keeps_neither_mark_nor_alarm() -> None
 def test_a_task_that_succeeded_and_brought_nothing_is_not_believed() -> None:
     server = estate(blocked=True)
     report, _ = run(server, enter())
-    assert "esx-01 is not in maintenance mode although the task succeeded" in only(report).message
+    assert "esx-01 is not in maintenance mode even though the task succeeded" in only(report).message
     mark = server.host("esx-01").mark
     assert mark is not None  # vCenter says that it is there: nobody shall find it without a reason
     assert mark.reason.startswith("enter esx-01: esx-01 is not in maintenance mode")

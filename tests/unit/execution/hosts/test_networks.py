@@ -76,7 +76,7 @@ def test_what_vcenter_does_not_show_afterwards_is_not_confirmed(change: Any) -> 
     report, _ = run(server, change)
     told = only(report).message
     assert told.startswith("the task did not change ")
-    assert told.endswith(f": {change.id}")
+    assert told.endswith(f" as planned ({change.id})")
 
 
 def test_a_refusal_fails_in_vcenters_words() -> None:
