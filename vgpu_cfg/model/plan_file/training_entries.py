@@ -149,7 +149,7 @@ class TrainingEntry(Frozen):
         "The container image that training runs in.", IN_GUEST, "none: training runs in the guest itself"
     )
     archive: Package = key(
-        "Where to get the image, if not from its registry: an address, or a path in the guest.",
+        "An alternative source for the image: an address, or a path in the guest.",
         IN_GUEST,
         "pulled from the registry",
     )
