@@ -147,7 +147,9 @@ def _shares(
             place = document.fault((*where, called), "", at_key=True)
             boards = () if called == _EVERY_BOARD else catalog.matching(called)
             if called != _EVERY_BOARD and not boards:
-                hint = did_you_mean(called, catalog.boards) or "run `vgpu-cfg profiles` to list them"
+                hint = did_you_mean(called, catalog.boards) or (
+                    f'use "{_EVERY_BOARD}" for all boards, or run `vgpu-cfg profiles` to list them'
+                )
                 message = f"no board matches {called!r}"
                 faults.append(document.fault((*where, called), message, hint, at_key=True))
             yield Share.model_validate(

@@ -75,6 +75,7 @@ def test_licenses_are_a_number_or_say_how_they_count(tmp_path: Path) -> None:
         ("version: 1\nowners: {a: {A100: -1}}", "2:20", "-1 is not a number of GPUs"),
         ("version: 1\nowners: {a: {A100: .inf}}", "2:20", "neither a number of GPUs"),
         ("version: 1\nowners: {a: {L40Z: 1}}", "2:14", "no board matches 'L40Z'"),
+        ("version: 1\nowners: {a: {gpus: 1}}", "2:14", "no board matches 'gpus' (use \"*\" for all boards"),
         ("version: 1\nowners: {a: {}}", "2:13", ""),
         ("version: 1\npool: {clusters: []}\nothers: {A100: 1}", "2:18", ""),
     ],
@@ -83,7 +84,7 @@ def test_every_fault_has_its_place(tmp_path: Path, text: str, place: str, says: 
     with pytest.raises(DocumentError) as caught:
         read(tmp_path, text)
     (fault,) = caught.value.faults
-    assert (f"{fault.line}:{fault.column}", says in fault.message) == (place, True)
+    assert (f"{fault.line}:{fault.column}", says in str(fault)) == (place, True)
     assert caught.value.remedy == "correct the quota file"
 
 

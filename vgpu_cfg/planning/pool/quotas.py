@@ -203,6 +203,11 @@ def report_quotas(desired: DesiredPlan, held: Holdings, findings: Findings) -> N
     for quotas in desired.quotas:
         for now, then in zip(_uses(quotas, held.before), _uses(quotas, held.after), strict=True):
             _report(desired, now, then, held.own, findings)
+        free = [one.name for one in _members(quotas, held.after)[ALL_OTHERS] if one.name in held.own]
+        if free and quotas.shares and not any(share.kind == "others" for share in quotas.shares):
+            message = f"no limit in {quotas.shares[0].origin.rpartition(':')[0]} applies to {_named(free)}"
+            remedy = "if one should, set `attributes: {owner: …}` to an owner in that file"
+            findings.add(Code.SHARE_KEPT, Subject(kind="plan", name=desired.name), message, remedy)
 
 
 def _report(
