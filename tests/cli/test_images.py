@@ -206,6 +206,7 @@ def test_a_build_that_the_depot_lacks_is_refused(images: Images) -> None:
     images.run.write("esxi.yaml", ESXI.replace("ESTATE", images.estate).replace("BUILD", "99999999"))
     ran = images.run("plan", "esxi.yaml")
     assert (ran.code, "VG573" in ran.told, "ESXi build 99999999" in ran.told) == (4, True, True)
+    assert "the depot contains 24022510, 24280767" in ran.told
 
 
 def test_an_esxi_upgrade_is_written_and_rehearsed(images: Images) -> None:

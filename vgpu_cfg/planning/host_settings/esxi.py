@@ -11,7 +11,7 @@ from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import BASE_IMAGE, ClusterImage
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
-from vgpu_cfg.planning.host_settings.gpus.driver import components_of
+from vgpu_cfg.planning.host_settings.gpus.driver import components_of, is_driver_component
 
 
 def build_number(build: str) -> int:
@@ -36,6 +36,14 @@ def components_for(image: ClusterImage, desired: DesiredSetting) -> Mapping[str,
         return components_of(image, desired)
     version = base_image_of(image, desired.value)
     return {BASE_IMAGE: version} if version else {}
+
+
+def held_for(image: ClusterImage, desired: DesiredSetting) -> tuple[str, ...]:
+    """Return the builds or driver versions that the depot holds for a setting, the oldest first."""
+    if desired.setting == "esxi":
+        return tuple(one.rpartition(".")[2] for one in image.depot.get(BASE_IMAGE, ()))
+    names = (name for name in image.depot if is_driver_component(name))
+    return tuple(dict.fromkeys(one.partition("-")[0] for name in names for one in image.depot[name]))
 
 
 def _desired_settings(entry: DesiredHosts, _view: HostView) -> Iterable[DesiredSetting]:

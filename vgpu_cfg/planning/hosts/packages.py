@@ -23,7 +23,7 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView
-from vgpu_cfg.planning.host_settings.esxi import components_for
+from vgpu_cfg.planning.host_settings.esxi import components_for, held_for
 from vgpu_cfg.planning.host_settings.resolved_host import Drift, ResolvedHost, resolve_hosts
 from vgpu_cfg.planning.hosts.compare import desired_settings_of
 
@@ -57,7 +57,8 @@ def check_image(resolved: ResolvedHost, findings: Findings) -> None:
         for desired in wanted:
             if not components_for(image, desired):
                 message = f"neither the image of {cluster.name} nor the depot contains {_package(desired)}"
-                remedy = "import it in Lifecycle Manager, or correct the version in the plan file"
+                held = f"; the depot contains {listed(there)}" if (there := held_for(image, desired)) else ""
+                remedy = f"import it in Lifecycle Manager, or correct the version in the plan file{held}"
                 _refuse(resolved, Code.COMPONENT_LACKS, message, remedy, findings)
 
 
