@@ -47,7 +47,7 @@ _FEW = (6, 3, 2, 1)
 """Rows of plans and runs on the first screen, the first number that fits; findings get the rest of it."""
 NOTE = (
     "STATE checks only devices against the owner marks. To check everything, run `vgpu-cfg status` with the "
-    "plan file."
+    "plan file. If that is lost, `vgpu-cfg export` with --vm writes it again."
 )
 _VERDICT_STYLES = {Verdict.FAILS: "bold red", Verdict.HOLDS: "green", Verdict.OPEN: "dim"}
 _CALLS = (Column("DOES", is_flexible=True), Column("CALLS", is_flexible=True))
