@@ -120,7 +120,7 @@ def test_a_dry_run_of_destroy_asks_nothing_and_changes_nothing(first: Path, vgpu
     ran = vgpu_cfg.done("destroy", first, "--dry-run", "--only", "vm-01")
     assert "nothing was changed" in ran.out
     assert "2 - delete" in ran.out
-    assert "still in the plan file, so that the next apply makes it again" in ran.told
+    assert "still in the plan file: the next apply makes it again" in ran.told
     assert vgpu_cfg.look(ESTATE) == before
     shown = json.loads(vgpu_cfg.done("destroy", first, "--dry-run", "--output", "json").out)
     assert "still in the plan file" not in vgpu_cfg.done("destroy", first, "--dry-run").told

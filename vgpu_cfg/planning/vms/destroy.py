@@ -57,7 +57,7 @@ from vgpu_cfg.planning.vms.rules import remove_host_rules, remove_rules
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit, joined, shown
 from vgpu_cfg.planning.vms.settings.setting import Topic
 
-_LISTED = "still in the plan file, so that the next apply makes it again"
+_LISTED = "still in the plan file: the next apply makes it again"
 
 
 def plan_removal(
