@@ -131,6 +131,7 @@ def test_a_name_is_told_what_answers_about_it(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("explain", "hvd-2")
     assert ran.code == 5
     assert "hvd-2 is a VM in plan.yaml, not a check code or an error message" in ran.told
+    assert vgpu_cfg("explain", "x" * 300).code == 0  # no name, but a text
     assert "vgpu-cfg explain --vm hvd-2 --server lab:two-a100" in ran.told
     assert "vgpu-cfg verify plan.yaml --vm hvd-2" in ran.told
     ran = vgpu_cfg("explain", plan)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from vgpu_cfg.vsphere.history.failures import FailureReader
 
 _MOST_FILES = 50
+_LONGEST_NAME = 255
+"""A longer word names no file on Linux."""
 _CODE = re.compile(r"VG\d[0-9A-Z]*", re.IGNORECASE)
 
 
@@ -66,8 +68,8 @@ def explain(
         text = sys.stdin.read() if words == ["-"] else " ".join(words)
         if not text.strip():
             raise typer.BadParameter("no text to explain", param_hint="WHAT")
-        if len(words) == 1:
-            _refuse_name(text)
+        if len(text.split()) == 1 and len(text) <= _LONGEST_NAME:
+            _refuse_name(text.strip())
         _show_explanations(text, output)
 
 
@@ -140,7 +142,7 @@ def _refuse_name(word: str) -> None:
             continue
         name = quote(str(file))
         if file == path:
-            remedy = f"see what it would change: vgpu-cfg plan {name}; what differs: vgpu-cfg status {name}"
+            remedy = f"for its changes: vgpu-cfg plan {name}; for differences: vgpu-cfg status {name}"
             raise NotFound(
                 f"{word} is a plan file, not a check code or an error message", subject=word, remedy=remedy
             )
@@ -149,8 +151,8 @@ def _refuse_name(word: str) -> None:
             raise NotFound(
                 f"{word} is a VM in {file}, not a check code or an error message",
                 subject=str(file),
-                remedy=f"what differs: vgpu-cfg status {name}; what fails: vgpu-cfg verify {name} "
-                f"--vm {quote(word)}; why it does not start: vgpu-cfg explain --vm {quote(word)}{server}",
+                remedy=f"for differences: vgpu-cfg status {name}; for failures: vgpu-cfg verify {name} "
+                f"--vm {quote(word)}; if it does not start: vgpu-cfg explain --vm {quote(word)}{server}",
             )
 
 
