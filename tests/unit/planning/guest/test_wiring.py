@@ -19,7 +19,7 @@ ONE_SWITCH = {"20:01.0": None, "21:00.0": "20:01.0", "22:00.0": "21:00.0", "22:0
 BELOW = ({"board": "A100", "pci": "23:00.0", "bridge": "22:00.0"}, "22:01.0")
 FAR = {"board": "A100", "pci": "a3:00.0", "node": 1}
 PROFILE = "grid_a100-40c"
-OF_A100 = {"rate": "16.0", "lanes": 16}
+OF_A100: dict[str, Any] = {"rate": "16.0", "lanes": 16}
 
 
 def of(
