@@ -141,7 +141,7 @@ def test_other_keys_are_refused_and_nothing_is_planned_anew(here: CommandLine) -
     assert not json.loads(planned.out)["plan"]["changes"]
     refused = here("apply", PLAN, "--yes", **other)
     assert refused.code == 5
-    assert "the keys in hvd-{01..02} are not the plan's keys on this machine" in refused.told
+    assert "the keys in hvd-{01..02} differ from the plan's keys on this machine" in refused.told
     assert here.look(ESTATE) == before
     # What it says to do: bring the keys back.
     assert "0 changes" in here.done("apply", PLAN, "--yes", **secrets).out

@@ -172,7 +172,7 @@ def test_a_guest_that_no_run_has_marked_yet_knows_the_keys_of_the_machine_that_m
     made = seen(staged_vm(mark=mark_of_clone(here.fingerprints[PLAN_KEYS])))
     assert guest_secrets(plan, made) == here
     monkeypatch.setenv("SEED", "t" * 64)
-    with pytest.raises(LoginFailed, match="the keys in hvd-01 are not"):
+    with pytest.raises(LoginFailed, match="the keys in hvd-01 differ"):
         guest_secrets(plan, made)
     with pytest.raises(LoginFailed, match="guests that use them: hvd-01"):
         guest_secrets(desired(tmp_path), made)
@@ -187,16 +187,16 @@ def test_keys_are_never_other_ones_because_this_machine_has_others(
     assert before is not None
     staged = seen(staged_vm(word_of(before)))
     monkeypatch.setenv("SEED", "s" * 64)
-    with pytest.raises(LoginFailed, match="the keys in hvd-01 are not") as caught:
+    with pytest.raises(LoginFailed, match="the keys in hvd-01 differ") as caught:
         guest_secrets(plan, staged)
     assert "the secret `seed`" in caught.value.remedy
     # One that is off counts as well, until another guest shows that these are the keys.
-    with pytest.raises(LoginFailed, match="the keys in hvd-01 are not the plan's"):
+    with pytest.raises(LoginFailed, match="the keys in hvd-01 differ from the plan's"):
         guest_secrets(plan, seen(staged_vm(word_of(before), PowerState.OFF)))
     assert guest_secrets(plan, staged, "keys") is not None
     # Behind the new ones the old ones are known, and to take the new ones is still for somebody to say.
     monkeypatch.setenv("SEED", f"{'s' * 64} hex:{'ab' * 32}")
-    with pytest.raises(LoginFailed, match="the keys in hvd-01 are not the plan's") as caught:
+    with pytest.raises(LoginFailed, match="the keys in hvd-01 differ from the plan's") as caught:
         guest_secrets(plan, staged)
     assert caught.value.remedy == "to replace them in the guests, use `--rotate keys`"
     found = guest_secrets(plan, staged, "keys")
