@@ -48,7 +48,9 @@ def test_locks_are_made_found_and_removed_in_their_folder(vgpu_cfg: CommandLine)
     for environment in ({"VGPU_CFG_CONFIG": settings}, {}):
         held = json.loads(vgpu_cfg.done("unlock", *AT, "--output", "json", **environment).out)
         assert len(held["runs"]) == 1
-        assert "lock held by a run that no longer responds" in vgpu_cfg("doctor", *AT, **environment).told
+        assert (
+            "lock held by a run that is no longer responding" in vgpu_cfg("doctor", *AT, **environment).told
+        )
     assert held["runs"][0]["run"] in vgpu_cfg.done("unlock", PAIR).told
     vgpu_cfg.script("two-a100")
     vgpu_cfg.done("unlock", held["runs"][0]["run"], *AT, "--yes", VGPU_CFG_CONFIG=settings)

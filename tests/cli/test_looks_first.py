@@ -63,8 +63,8 @@ def experienced(run: CommandLine) -> dict[str, tuple[bool, str]]:
 @pytest.mark.parametrize(
     ("first", "last", "host", "words"),
     [
-        ("", "", "e{1..3}.lab", f"it cannot read {ZIP}"),
-        (BUNDLE, "", "e3.lab", f"it cannot read {ZIP}"),
+        ("", "", "e{1..3}.lab", f"the host cannot read {ZIP}"),
+        (BUNDLE, "", "e3.lab", f"the host cannot read {ZIP}"),
         (BUNDLE, OLD, "e3.lab", f"{ZIP} contains nvd-aie 570.10.01"),
     ],
     ids=["nowhere", "on a datastore of others", "another release"],

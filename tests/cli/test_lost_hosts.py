@@ -100,7 +100,7 @@ def test_what_is_on_a_lost_host_is_neither_given_up_nor_taken_in_nor_written_dow
     assert f"w-02 VM: {LOST} does not respond" in shown.told
     ran = pair("forget", "pair.yaml", "--yes")
     assert ran.code == 7, ran.told
-    assert "the VM remains under management" in ran.told
+    assert "vgpu-cfg still manages the VM" in ran.told
     hand(pair, "--power-on")
     pair.done("forget", "pair.yaml", "--yes")
     hand(pair, "--fail")

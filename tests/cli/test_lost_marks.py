@@ -54,7 +54,7 @@ def test_what_a_run_of_the_plan_left_without_a_mark_is_brought_to_its_end(
     told = vgpu_cfg("status", lost).told
     assert re.search(r"set by the plan's run \w+, but vgpu-cfg's marker on the host is missing", told)
     shown = vgpu_cfg.done("plan", lost).told
-    assert "put into maintenance mode by an earlier run, but its mark is missing; marked again" in shown
+    assert "put into maintenance mode by an earlier run, but the host's marker is missing; set again" in shown
     vgpu_cfg.done("apply", "--yes", lost)
     assert is_tidy(vgpu_cfg.lab("two-hosts-roce").state)
     assert vgpu_cfg("plan", lost, "--exit-code").code == 0
@@ -65,7 +65,7 @@ def test_who_took_a_host_down_by_hand_is_told(vgpu_cfg: CommandLine) -> None:
     Colleague(vgpu_cfg.lab("two-hosts-roce")).takes_down("esx-roce-02.lab")
     told = vgpu_cfg.done("plan", plan).told
     assert "VG525 esx-roce-02.lab: it is in maintenance mode (since" in told
-    assert f"by {NAME}), but not for vgpu-cfg; it will be prepared and will remain in maintenance" in told
+    assert f"by {NAME}), but not because of vgpu-cfg; the plan prepares it and leaves" in told
 
 
 # ---------------------------------------------------------------- which run took it there
@@ -149,4 +149,4 @@ def test_a_host_without_a_mark_is_the_runs_that_went_on_then(
     assert (
         f"set by the plan's run {RUN.run}, but vgpu-cfg's marker on the host is missing" in told
     ) == is_runs, told
-    assert (f"by {NAME}), but not for vgpu-cfg; it will be prepared" in told) != is_runs, told
+    assert (f"by {NAME}), but not because of vgpu-cfg; the plan prepares it" in told) != is_runs, told

@@ -61,7 +61,7 @@ def changes_of(vgpu_cfg: CommandLine) -> dict[str, dict[str, Any]]:
 def test_the_training_is_paused_and_resumed_around_workers_in_turn(vgpu_cfg: CommandLine) -> None:
     trained(vgpu_cfg)
     shown = vgpu_cfg.done("plan", "p.yaml").told
-    assert f"save with `{SAVE['before']}` on every worker, at most 2 min; then pause" in " ".join(
+    assert f"save with `{SAVE['before']}` on every worker (up to 2 min), then pause" in " ".join(
         shown.split()
     )
     assert "training paused on a checkpoint w-01" in shown

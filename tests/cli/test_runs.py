@@ -151,7 +151,7 @@ def test_a_vm_without_the_plans_mark_is_never_touched_and_a_renamed_one_is_told(
         lab.state.touch(vm)
     told = vgpu_cfg.done("destroy", "--dry-run", "examples/full-vgpu.yaml").told
     assert "its name in vCenter is anna's" in told
-    assert "to keep it, first remove its mark: `govc vm.change -vm" in told
+    assert "to keep the VM, first remove its owner mark: `govc vm.change -vm" in told
     with lab.transaction():
         for key in ("vgpu_cfg.plan", "vgpu_cfg.vm"):
             del vm.extra_config[key]

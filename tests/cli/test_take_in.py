@@ -122,7 +122,7 @@ def test_another_plan_takes_in_only_what_was_given_up(taken: CommandLine) -> Non
     other = taken.write("other.yaml", PLAN.replace("name: taken", "name: other"))
     refused = taken("import", other, "--yes")
     assert (refused.code, "VG232" in refused.told) == (4, True)
-    assert "it has the owner mark taken/small-01 with the ID" in refused.told
+    assert "the VM has the owner mark taken/small-01 with the ID" in refused.told
     taken.done("forget", "plan.yaml", "--only", "small-01", "--yes")
     taken.done("import", other, "--only", "small-01", "--yes")
     assert {name: text.split()[0] for name, text in marks_of(taken).items()} == {

@@ -84,8 +84,8 @@ class Needed:
 _OR_FOLDER = "the VM, or its folder"
 
 READING = Need(
-    "Hosts, VMs, networks, datastores, host capabilities, a VM's tasks and creator, the events behind "
-    "differences",
+    "Hosts, VMs, networks, datastores, host capabilities, a VM's tasks and creator, the events that "
+    "explain differences",
     READ_ONLY,
     Place.ROOT,
     propagates=True,
@@ -314,7 +314,8 @@ PUT_INTO_GUESTS = Need(
 TO_VERIFY = (RUN_IN_GUESTS, PUT_INTO_GUESTS)
 
 CORDON = Need(
-    "Cordons, the mark on a host during work, settings read from its shell (host custom attributes)",
+    "Cordons, the marker on a host while it is changed, settings read from its shell (host "
+    "custom attributes)",
     ("Global.SetCustomField",),
     Place.HOST,
 )
@@ -322,7 +323,7 @@ TO_WORK_ON_HOSTS = (CORDON, SET_ATTRIBUTES, DEFINE_ATTRIBUTES, MIGRATE, MIGRATE_
 
 MAINTENANCE = Need("Maintenance mode, reboot, shutdown", ("Host.Config.Maintenance",), Place.HOST)
 ALARM = Need(
-    "The alarm of a host in maintenance mode",
+    "The alarm for a host in maintenance mode",
     ("Alarm.Create", "Alarm.Edit", "Alarm.Delete"),
     Place.HOST,
     without="no alarm is created",

@@ -97,7 +97,9 @@ class OtherVm(Frozen):
             case Fate.MOVED if self.host:
                 return "; ".join((f"{self.vm} runs on {self.host}", *self.loses))
             case Fate.AWAY if self.host:
-                return "; ".join((f"{self.vm} runs on {self.host} during the work", *self.loses))
+                return "; ".join(
+                    (f"{self.vm} runs on {self.host} while the change is in progress", *self.loses)
+                )
             case Fate.MOVED | Fate.AWAY | Fate.EVACUATED:
                 return f"{self.vm} cannot be placed: {self.why}"
             case Fate.STOPPED if self.host:

@@ -349,7 +349,8 @@ class NicIdentities:
             "unknown"
         )
         remedy = (
-            "set `mac` for each NIC; check the card's label, or run `ip link` in a guest that uses the NIC"
+            "set `mac` for each NIC: read it from the card's label, or run `ip link` in a guest "
+            "that uses the NIC"
         )
         self._findings.refuse_vm(Code.NICS_ALIKE, vm, message, remedy)
 

@@ -128,7 +128,7 @@ def _problems(canary: Canary, plan: Plan, after: Inventory, left: Plan) -> Itera
             yield from _of_vm(vm.name, found, places.get(vm.name), after)
     for change in left.changes:
         if change.subject.kind in ("host", "vm") and change.subject.name in canary.names:
-            yield f"{change.subject.name}: {change.id} would be required again"
+            yield f"{change.subject.name}: {change.id} would be planned again"
     for error in left.errors:
         if error.subject.name in canary.names:
             yield f"{error.subject.name}: {error.code} {error.message}"

@@ -55,9 +55,8 @@ def report_locks(
             Code.FROZEN,
             subject,
             f"changes in this vCenter are frozen {observed.locks.freeze.words}",
-            f"wait until then, or end the freeze with `{thaw_command(observed.locks.server)}`; until then, "
-            f"`apply` "
-            "makes no changes and exits with code 6",
+            f"wait, or end the freeze with `{thaw_command(observed.locks.server)}`; during the "
+            "freeze, `apply` makes no changes and exits with code 6",
         )
     wanted = {name.text for name in (plan_lock(plan), *change_locks(changes, observed))}
     for run in observed.locks.runs:

@@ -32,7 +32,7 @@ _OF_FINDING: Mapping[str, Sequence[str]] = {Code.DISK_SHRINKS: ("disks",)}
 _EXCEPT = "except"
 _VM_BELOW_EXCEPT = 4
 """The depth of a VM there: vms, the line, except, its name."""
-NO_KEY = "there is no plan-file key for it"
+NO_KEY = "no plan-file key exists for this setting"
 NOT_ENOUGH = "a difference would remain even with the current value in the plan file"
 NOT_THERE = (
     "the VM does not exist: `apply` recreates it; if you no longer want it, remove it from the plan file"

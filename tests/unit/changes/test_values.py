@@ -264,7 +264,7 @@ def test_what_is_left_behind_is_a_sentence(text: str, left: LeftBehind) -> None:
         ("moved", "b", (), 0, False, "a runs on b"),
         ("moved", "b", ("loses its disk",), 1, False, "a runs on b; loses its disk"),
         ("moved", "", (), 2, True, "a cannot be placed: full"),
-        ("away", "b", ("x",), 1, False, "a runs on b during the work; x"),
+        ("away", "b", ("x",), 1, False, "a runs on b while the change is in progress; x"),
         ("away", "", (), 2, True, "a cannot be placed: full"),
         ("evacuated", "", (), 2, True, "a cannot be placed: full"),
         ("stopped", "b", (), 1, False, "a is powered off and can be restarted on b"),

@@ -143,7 +143,7 @@ def test_a_choice_of_esxi_that_could_leave_one_without_a_gpu_is_told() -> None:
         "c": small("esx-01", on=[B], **own),
     }
     (note,) = without("host:esx-01", hosts(2, vms)).notes
-    assert "ESXi's GPU choices may leave no GPU for an incoming VM" in note
+    assert "after ESXi chooses the GPUs, none may be left for an incoming VM" in note
     assert without("host:esx-01", hosts(2, {"a": vms["a"], "c": vms["c"]})).notes == ()
 
 

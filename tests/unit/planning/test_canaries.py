@@ -105,7 +105,7 @@ def test_a_canary_that_runs_as_planned_has_no_problem() -> None:
     [
         ({}, "a: no longer in vCenter"),
         ({"a": own(SMALL, on=[], power="poweredOff")}, "a: not running"),
-        ({"a": own("grid_a100-20c")}, "would be required again"),
+        ({"a": own("grid_a100-20c")}, "would be planned again"),
         ({"a": own(SMALL, host="esx-02")}, "a: runs on esx-02, planned for esx-01"),
     ],
 )
@@ -135,4 +135,4 @@ def test_a_setting_that_does_not_show_is_told() -> None:
     before = host_plans.estate(host_plans.host(), host_plans.host())
     plan = host_plans.plan(before, ats=False, disruption={"canary": 1})
     found = problems_of(canary_of(plan), plan, before, plan)
-    assert "esx-01: set ats on esx-01 would be required again" in found
+    assert "esx-01: set ats on esx-01 would be planned again" in found

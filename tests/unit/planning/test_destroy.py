@@ -172,7 +172,7 @@ def test_destroy_removes_the_plans_vm_groups_and_their_rules_and_nobody_elses() 
         (10, None, 0, ""),
         (11, None, 0, "11 VMs would be deleted; the limit is 10"),
         (11, None, 11, ""),
-        (11, None, 10, "11 VMs would be deleted; --allow-destroy permits 10"),
+        (11, None, 10, "11 VMs would be deleted; --allow-destroy allows 10"),
         (3, 2, 0, "3 VMs would be deleted; the limit is 2 (the context prod in config.yaml)"),
         (11, 20, 0, ""),
         (1, 0, 0, "1 VM would be deleted; the limit is 0 (the context prod in config.yaml)"),

@@ -147,7 +147,7 @@ def test_a_vm_of_several_vgpus_counts_whole_vms() -> None:
     texts = [limit.text for limit in short.hosts[0].limits]
     assert (short.total, texts) == (
         0,
-        ["capacity for only 1 of the 2 grid_a100-40c that a VM requires", "1 GPU full"],
+        ["capacity for only 1 of the 2 grid_a100-40c that a VM needs", "1 GPU full"],
     )
 
 

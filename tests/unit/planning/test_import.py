@@ -62,12 +62,12 @@ def test_what_it_tells_of_apply_is_what_plan_says_then() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"mark": "other/a", "marked": {"by": "jo"}}, "it has the owner mark other/a with the ID"),
-        ({"mark": "demo/a", "marked": {"for": "b"}}, "it is a copy: its owner mark was written for"),
+        ({"mark": "other/a", "marked": {"by": "jo"}}, "the VM has the owner mark other/a with the ID"),
+        ({"mark": "demo/a", "marked": {"for": "b"}}, "the VM is a copy: its owner mark was written for"),
         ({"name": "A"}, "its name in vCenter is 'A'"),
         (
             {"mark": "demo/a", "marked": {"id": "e0a9d2b6-5c1f-4a7e-8d33-6b1c2f4e9a02"}},
-            "it has the owner mark demo/a with the ID",
+            "the VM has the owner mark demo/a with the ID",
         ),
     ],
 )
@@ -81,7 +81,7 @@ def test_it_refuses_what_is_somebodys(row: dict[str, Any], message: str) -> None
 
 def test_a_vm_of_the_plan_that_was_renamed_to_another_name_of_it_is_refused_as_that() -> None:
     plan = imported(plan_for(vm("a"), vm("b")), {"a": STRANGER | {"mark": "demo/b"}})
-    assert [one.message for one in plan.errors] == ["it already belongs to this plan as VM b"]
+    assert [one.message for one in plan.errors] == ["the VM already belongs to this plan as b"]
     assert (ids(plan), plan.in_sync) == ([], ("b",))
 
 

@@ -108,7 +108,7 @@ def test_no_vlan_is_changed_under_what_is_not_the_plans(
 ) -> None:
     changes, diagnostics = planned(inhabited(*vmknics, vms=vms), OTHER_VLAN, hosts=hosts)
     assert (changes, codes(diagnostics)) == ([], ["VG514"])
-    assert diagnostics[0].message == f"VLAN 112 would disconnect objects on roce-111: {told}"
+    assert diagnostics[0].message == f"changing to VLAN 112 would disconnect objects on roce-111: {told}"
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_a_choice_of_esxi_that_could_leave_one_without_a_gpu_is_told() -> None:
     }
     plan = drain(that_move(make_inventory({"hosts": rows, "vms": vms})))
     assert findings(plan) == [("VG549", "esx-01")]
-    assert "ESXi's GPU choices may leave no GPU for an incoming VM" in plan.diagnostics[0].message
+    assert "after ESXi chooses the GPUs, none may be left for an incoming VM" in plan.diagnostics[0].message
     without = drain(that_move(make_inventory({"hosts": rows, "vms": {"a": vms["a"], "c": vms["c"]}})))
     assert findings(without) == []
     moves = [change for change in without.changes if change.kind == "relocate_vm"]

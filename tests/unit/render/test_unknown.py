@@ -30,7 +30,7 @@ def test_the_block_fits_its_width(width: int) -> None:
     assert max(map(len, lines)) <= width
     assert words("\n".join(lines)) == (
         "UNKNOWN 4 settings of esx-01, readable only over SSH: MIG mode, ECC; up to 1 reboot if they "
-        "differ; to read it, use `plan --open-shell` or `apply`"
+        "differ; to read values over SSH, use `plan --open-shell` or `apply`"
     )
 
 

@@ -56,7 +56,7 @@ class AwaitCustomization(ChangeBase):
         return True
 
     def head(self, place: Placement | None) -> Row:
-        return "customize", plain(f"wait for completion, at most {duration(self.wait_seconds)}", "dim")
+        return "customize", plain(f"wait up to {duration(self.wait_seconds)} for completion", "dim")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.vm.name
@@ -318,7 +318,7 @@ class PauseTraining(_OfTraining):
         limit = duration(self.seconds)
         after = "" if self.is_marked else "; resume it manually"
         return "training", plain(
-            f"save with `{self.hook}` on every worker, at most {limit}; then pause{after}"
+            f"save with `{self.hook}` on every worker (up to {limit}), then pause{after}"
         )
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
@@ -361,7 +361,8 @@ class ResumeTraining(_OfTraining):
             Part(
                 what=f"Log in to {self.vm.name} as root and resume training with "
                 f"`{command(TRAIN, *self.words)}`. It waits up to 10 min for workers that are starting.",
-                why="it is also resumed if a change to a worker failed; if it cannot start, it stays paused"
+                why="training also resumes if a change to a worker failed; if it cannot start, it "
+                "stays paused"
                 if self.after
                 else "",
                 expected='"resumed", or "no training is paused"',

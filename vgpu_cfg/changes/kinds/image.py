@@ -111,7 +111,7 @@ class RemediateHost(HostChangeBase):
         return (self.cluster_name, self.also, self.compliance)
 
     def head(self, place: Placement | None) -> Row:
-        words = f"by the image of {self.cluster_name} (accepts its EULA); it reboots, then verify"
+        words = f"by the image of {self.cluster_name} (accepts its EULA); the host reboots, then verify"
         return "remediate", plain(words)
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:

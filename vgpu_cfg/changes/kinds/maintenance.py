@@ -72,9 +72,9 @@ class EnterMaintenance(HostChangeBase):
 
     def head(self, place: Placement | None) -> Row:
         if self.is_held:
-            words = "already in maintenance mode for another reason; marked and kept in maintenance mode"
+            words = "already in maintenance mode for another reason; marked, stays in maintenance mode"
         elif self.is_recovered:
-            words = "put into maintenance mode by an earlier run, but its mark is missing; marked again"
+            words = "put into maintenance mode by an earlier run, but the host's marker is missing; set again"
         else:
             moves = f"DRS migrates {fold_names(self.evacuates)}; " if self.evacuates else ""
             words = f"{moves}enter maintenance mode{'' if self.vsan is None else f', vSAN {self.vsan}'}"

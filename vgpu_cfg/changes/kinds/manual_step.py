@@ -108,4 +108,4 @@ class ManualStep(ChangeBase):
 def _reason(edit: Edit) -> str:
     found = "unknown" if edit.before is None else edit.before
     note = f" ({edit.note})" if edit.note else ""
-    return f"{edit.key} is {found}, must be {edit_value(edit)}{note}"
+    return f"{edit.key} is {found}, but must be {edit_value(edit)}{note}"

@@ -111,7 +111,7 @@ def _turn(others: tuple[str, ...]) -> str:
         return ""
     return (
         f" Do not start it together with {fold_names(others)}: start one VM at a time, and check which GPU "
-        f"each one got. "
+        f"each one uses. "
         "Start a VM of a given size only if that size still needs an idle GPU, or if all sizes "
         "have their GPUs; `vgpu-cfg apply` determines this automatically."
     )

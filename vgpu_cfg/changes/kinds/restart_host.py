@@ -163,7 +163,7 @@ class ColdBootHost(_Restart):
         return self.settles
 
     def head(self, place: Placement | None) -> Row:
-        by = f"its BMC {self.bmc.address} powers it on, then verify"
+        by = f"its BMC {self.bmc.address} powers it on; then verify"
         return "cold boot", plain(f"shut down; once it is off, {by}")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:

@@ -65,10 +65,15 @@ class Kind(StrEnum):
     )
     MMIO = "mmio", _B, "64-bit MMIO too small", "the VM cannot be powered on again, or its GPU does not work"
     HARDWARE = "hardware-version", _B, "hardware version not supported", "the VM cannot be powered on again"
-    CPUS = "viommu", _B, "vCPUs that require a virtual IOMMU", "the VM cannot be powered on again"
+    CPUS = "viommu", _B, "vCPU count that needs a virtual IOMMU", "the VM cannot be powered on again"
     PASSTHROUGH = "passthrough-device", _B, "passthrough device not available", "the VM cannot start"
-    GRAPHICS = "graphics-type", _B, "graphics type is not sharedDirect", "VMs with vGPUs cannot start on them"
-    NO_DRIVER = "no-driver", _B, "GPUs without a host driver", "VMs with vGPUs cannot start on them"
+    GRAPHICS = (
+        "graphics-type",
+        _B,
+        "graphics type is not sharedDirect",
+        "VMs with vGPUs cannot start on these GPUs",
+    )
+    NO_DRIVER = "no-driver", _B, "GPUs without a host driver", "VMs with vGPUs cannot start on these GPUs"
     SRIOV_OFF = (
         "sriov-off",
         _B,
@@ -89,23 +94,23 @@ class Kind(StrEnum):
         "one device assigned to several VMs",
         "only one of the VMs can run at a time",
     )
-    INCOMPLETE = "incomplete", _B, "incomplete run", "its plan is only partly applied"
+    INCOMPLETE = "incomplete", _B, "incomplete run", "the plan is only partly applied"
     DEVICE_GONE = (
         "device-gone",
         _B,
-        "VM missing a device that its plan assigned",
-        "training on it may fail or run slower",
+        "VM without a device that its plan assigned",
+        "training on the VM may fail or run slower",
     )
 
-    MAINTENANCE = "maintenance", _R, "host in maintenance mode", "its GPUs are unavailable to VMs"
+    MAINTENANCE = "maintenance", _R, "host in maintenance mode", "VMs cannot use the host's GPUs"
     PENDING = (
         "pending",
         _R,
         "host setting pending restart",
-        ("the configuration is not yet in effect"),
+        ("the setting is not in effect yet"),
     )
     UNFINISHED = "unfinished", _R, "unfinished work on a host", "the host is only partly prepared"
-    LOCK = "lock", _R, "lock held by a run that no longer responds", "it blocks other runs"
+    LOCK = "lock", _R, "lock held by a run that is no longer responding", "it blocks other runs"
     FREEZE = "freeze", _R, "changes are frozen", "vgpu-cfg makes no changes until the freeze ends"
     RESERVATION = "reservation", _R, "expired or unreadable reservation", "its GPUs remain unused"
     LICENCES = (
@@ -157,7 +162,7 @@ class Kind(StrEnum):
         "VM larger than the NUMA node it is pinned to",
         ("part of its memory is remote"),
     )
-    HOT_ADD = "hot-add", _R, "hot-add on a GPU VM", "hides NUMA nodes or prevents power-on with GPUs"
+    HOT_ADD = "hot-add", _R, "hot-add on a GPU VM", "hot-add hides NUMA nodes or prevents power-on with GPUs"
     DRIVERS = (
         "mixed-drivers",
         _R,
@@ -171,7 +176,7 @@ class Kind(StrEnum):
         "guest-driver",
         _R,
         "guest driver that the host driver does not support",
-        ("its vGPUs may not work after the next restart of the VM"),
+        ("the VM's vGPUs may not work after its next restart"),
     )
     OLD_DRIVER = "old-driver", _R, "host driver branch past end of life", "it receives no security fixes"
     DAEMONS = (
@@ -211,9 +216,14 @@ class Kind(StrEnum):
         "snapshot",
         _R,
         "GPU VM with a snapshot",
-        ("its disks cannot be extended, and reverting may restore devices that no longer exist"),
+        ("the VM's disks cannot be extended, and reverting may restore devices that no longer exist"),
     )
-    MEDIA = "media", _R, "GPU VM with a connected USB device or image", "vMotion fails or disconnects it"
+    MEDIA = (
+        "media",
+        _R,
+        "GPU VM with a connected USB device or image",
+        "vMotion fails or disconnects the device",
+    )
     NO_VMOTION_VM = (
         "plugin-parameter",
         _R,
@@ -227,8 +237,13 @@ class Kind(StrEnum):
         "DRS rule left by a plan that has no VMs",
         "the rule may affect VMs added to it later",
     )
-    EXPIRED = "expired", _R, "VM past its expiry date", "it uses GPUs until `apply --expired` shuts it down"
-    COPIED_MARK = "copied-mark", _R, "copy of a plan's VM", "the copy can be mistaken for the plan's VM"
+    EXPIRED = (
+        "expired",
+        _R,
+        "VM past its expiry date",
+        "the VM uses GPUs until `apply --expired` shuts it down",
+    )
+    COPIED_MARK = "copied-mark", _R, "copy of a plan's VM", "the copy may be mistaken for the plan's VM"
     RULE = (
         "rule",
         _R,
@@ -279,7 +294,7 @@ class Kind(StrEnum):
         "other profile sizes cannot use the rest of the GPU",
     )
     NVLINK = "nvlink", _W, "idle GPU whose NVLink peer is in use", "the linked pair is unavailable to VMs"
-    MIG_UNUSED = "mig-unused", _W, "unused GPU in MIG mode", "time-sliced profiles cannot use it"
+    MIG_UNUSED = "mig-unused", _W, "unused GPU in MIG mode", "time-sliced profiles cannot use the GPU"
     PASSTHROUGH_UNUSED = (
         "passthrough-unused",
         _W,
@@ -292,12 +307,17 @@ class Kind(StrEnum):
         "host that does not report the NUMA node of its GPUs",
         ("VMs cannot be pinned to the correct node"),
     )
-    IDLE = "idle", _W, "running VM that barely uses its GPU", "its GPU is not available to other VMs"
+    IDLE = "idle", _W, "running VM that barely uses its GPU", "other VMs cannot use this GPU"
 
-    RUNNING = "running", _N, "run in progress", "its plan, hosts and clusters are locked until it ends"
+    RUNNING = "running", _N, "run in progress", "the run's plan, hosts and clusters are locked until it ends"
     WINDOW = "window", _N, "work waiting for a maintenance window", "run `apply` in the window to continue"
     STEP = "step", _N, "run waiting for a manual step", "after the step, run `apply` to continue"
-    EXPIRES = "expires", _N, "VM that expires within a week", "`apply --expired` shuts it down after that"
+    EXPIRES = (
+        "expires",
+        _N,
+        "VM that expires within a week",
+        "`apply --expired` shuts the VM down after that date",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,4 +116,6 @@ def _shortage(use: LicenceUse) -> Ailment:
 def _ends(quotas: Iterable[Quotas], observed: Inventory) -> Iterator[Ailment]:
     for pool in (pool for one in quotas for pool in one.licences):
         if pool.ends is not None and pool.ends < (now_of(observed) + ENDS_SOON).date():
-            yield Ailment(Kind.LICENCE_ENDS, "vcenter", f"{pool.product} ends on {pool.ends} ({pool.origin})")
+            yield Ailment(
+                Kind.LICENCE_ENDS, "vcenter", f"{pool.product} expires on {pool.ends} ({pool.origin})"
+            )

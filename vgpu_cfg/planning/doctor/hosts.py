@@ -134,7 +134,7 @@ def _sriov(host: Host, patient: Patient) -> Iterator[Ailment]:
         yield Ailment(Kind.SRIOV_OFF, subject, says, "esxcli network sriovnic list")
     is_none = bool(host.profiles) and not host.creatable_profiles
     if is_none and lacks_functions(patient.capacity(host).gpus):
-        says = "its idle GPUs cannot create any of their vGPU types"
+        says = "no vGPU type can be created on the host's idle GPUs"
         yield Ailment(Kind.SRIOV_OFF, subject, says, "nvidia-smi -q | grep 'Host VGPU Mode'")
     if any(one.sriov for one in devices) and not any(one.passthrough_capable for one in devices):
         says = "no PCI device is capable of passthrough: IOMMU (VT-d) may be off"

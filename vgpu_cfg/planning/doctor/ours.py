@@ -130,8 +130,8 @@ def look_around(
         said.append("locks and reservations could not be read")
     if unknown:
         said.append(
-            f"without a journal on this machine, expiry dates and maintenance windows for "
-            f"{listed(unknown)} are known only from the plan file"
+            f"{listed(unknown)}: no journal on this machine, so expiry dates and maintenance windows are "
+            "known only from the plan file"
         )
     return Ours(
         observed.vcenter.address,

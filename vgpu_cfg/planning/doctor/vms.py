@@ -263,7 +263,7 @@ def _rules(patient: Patient) -> Iterator[Ailment]:
             subject = f"cluster:{cluster.name}"
             if len(vms) > len(usable):
                 says = (
-                    f"rule {rule.name} separates {counted(len(vms), 'VM')}, but has only "
+                    f"rule {rule.name} keeps {counted(len(vms), 'VM')} on separate hosts, but there are only "
                     f"{counted(len(usable), 'usable host')}"
                 )
                 yield Ailment(Kind.RULE, subject, says, command)

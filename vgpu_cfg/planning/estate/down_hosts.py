@@ -34,7 +34,7 @@ class Intent:
 
 
 DELETED = Intent("deleted", "delete the VM again", "the VM is not deleted")
-GIVEN_UP = Intent("released", "run `forget` again", "the VM remains under management")
+GIVEN_UP = Intent("released", "run `forget` again", "vgpu-cfg still manages the VM")
 TAKEN_IN = Intent("imported", "import the VM again", "its owner mark is unchanged")
 
 
@@ -74,7 +74,8 @@ def can_go(
 
 def _step_before(intent: Intent, host: Host, names: list[str]) -> ManualStep:
     text = (
-        f"Power on {host.name}, restore its network, or reconnect it in vCenter: {listed(names, shown=8)} "
+        f"Power on {host.name}, restore its network, or reconnect it in vCenter: "
+        f"{listed(names, shown=8)} "
         f"cannot be {intent.done} while the host {host.connection.words}."
     )
     return step_of_return(host, text, f"{host.name} is connected in vCenter")
@@ -117,7 +118,10 @@ def bring_back(host: Host, findings: Findings) -> tuple[ExitMaintenance, ...]:
         return ()
     if host.connection is not Connection.CONNECTED:
         report_left(
-            host, mark, findings, f"the host {host.connection.words}; reconnect it, then rerun this command"
+            host,
+            mark,
+            findings,
+            f"the host {host.connection.words}; reconnect the host, then rerun this command",
         )
         return ()
     if host.is_in_maintenance_mode:  # else only the mark is left
@@ -145,5 +149,8 @@ def report_all_left(
         is_up = host.connection is Connection.CONNECTED and not host.is_in_maintenance_mode
         mark = None if is_up or host.moid in known else host.mark
         if mark is not None and mark.maintenance and mark.is_of(plan):
-            remedy = f"to end it, run {way_back(host.name)}; `apply` continues if `hosts` includes the host"
+            remedy = (
+                f"to exit maintenance mode, run {way_back(host.name)}; `apply` continues if `hosts` "
+                "includes the host"
+            )
             report_left(host, mark, findings, remedy)

@@ -106,11 +106,12 @@ def _refuse_stranger(desired: DesiredPlan, wanted: DesiredVm, found: Vm, finding
         return
     if found.is_copy and found.mark.is_named(desired.identity):
         message = (
-            "the VM with this name is a copy: its mark was written for instance UUID "
+            "the VM with this name is a copy: its owner mark was written for instance UUID "
             f"{found.mark.instance_uuid}, but the VM has {found.instance_uuid or 'none'}"
         )
         remedy = (
-            "rename or move it so that the plan can create its VM. If it is the plan's VM restored from a "
+            "rename or move the copy so that the plan can create its VM. If it is the plan's VM "
+            "restored from a "
             f"backup: {_marked(found, f'{MARK_PLAN_KEY}={desired.name}')}; `apply` then takes ownership"
         )
         findings.refuse_vm(Code.MARK_DISAGREES, wanted, message, remedy)
@@ -118,7 +119,8 @@ def _refuse_stranger(desired: DesiredPlan, wanted: DesiredVm, found: Vm, finding
     if _is_namesake(found, desired):
         return  # its plan is told of as a whole
     message = (
-        f"the folder contains a VM with this name, but its mark is {found.mark.plan}/{found.mark.vm}, not "
+        "the folder contains a VM with this name, but its owner mark is "
+        f"{found.mark.plan}/{found.mark.vm}, not "
         f"{desired.name}/{wanted.name}"
     )
     remedy = "choose another name for the plan's VM, or contact the owner of the existing VM"
@@ -180,12 +182,12 @@ def _refuse_unclear(
         )
     remedy = (
         f"rename or move it back to {wanted.name} in {folder.inventory_path or folder.name}, or remove its "
-        f"mark to stop managing it: {unmarked(first)}"
+        f"owner mark to stop managing the VM: {unmarked(first)}"
     )
     if len(found) > 1:
-        remedy = f"remove the mark of all but one, for example {unmarked(found[-1])}"
+        remedy = f"remove the owner mark from all but one, for example {unmarked(found[-1])}"
     elif first.is_template:
-        remedy = f"convert it back to a VM, or remove its mark: {unmarked(first)}"
+        remedy = f"convert the template back to a VM, or remove its owner mark: {unmarked(first)}"
     findings.refuse_vm(Code.MARK_DISAGREES, wanted, message, remedy)
 
 
@@ -207,7 +209,7 @@ def _assess_rest(
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
         after = desired.moved.get(mark.vm)
         if after in result.existing and is_marked(vm, desired.identity):
-            message = f"`moved` renames it to {after}, but {after} also exists, so it is not changed"
+            message = f"`moved` renames it to {after}, but {after} also exists, so the VM is not changed"
             remedy = "remove this item from `moved`; use `--delete` for VMs that are not in the plan file"
             findings.add(Code.MOVED_AND_THERE, subject, message, remedy)
         is_left_out = is_marked(vm, desired.identity) and not wanted & {vm.name, mark.vm}
@@ -216,16 +218,21 @@ def _assess_rest(
         elif desired.moved.get(mark.vm, mark.vm) in result.blocked:
             continue
         elif is_left_out:
-            message = "it was removed from the plan file together with its folder, so it is not changed"
-            remedy = f"restore its line with this folder, then run `destroy` with --only {quote(vm.name)}"
+            message = "the VM and its folder were removed from the plan file, so the VM is not changed"
+            remedy = (
+                "add the VM with this folder to the plan file again, then run `destroy` with --only "
+                f"{quote(vm.name)}"
+            )
             findings.add(Code.ORPHAN_ELSEWHERE, subject, message, remedy)
         else:
             message = (
                 f"has the owner mark {mark.plan}/{mark.vm}, but is not this plan's VM, so it is not changed"
             )
             if vm.is_copy:
-                message += f": the mark was written for instance UUID {mark.instance_uuid}, so this is a copy"
-            remedy = f"if it is a clone, remove its mark: {unmarked(vm)}"
+                message += (
+                    f": the owner mark was written for instance UUID {mark.instance_uuid}, so this is a copy"
+                )
+            remedy = f"if it is a clone, remove its owner mark: {unmarked(vm)}"
             findings.add(Code.MARK_COPIED, subject, message, remedy)
 
 
@@ -248,7 +255,7 @@ def refuse_to_delete(vm: Vm, findings: Findings, delete: Collection[str]) -> Non
         findings.add(Code.IMPORTED_MAY_NOT_GO, subject, message, remedy)
     if vm.mark is not None and vm.mark.id:
         return
-    message = "its owner mark contains no plan ID; VMs are not deleted by name alone"
+    message = "its owner mark contains no plan ID, and vgpu-cfg does not delete VMs by name alone"
     remedy = "run `apply` to complete the marks of VMs in the plan file, then delete the VM"
     findings.add(Code.MARK_WITHOUT_ID, subject, message, remedy)
 

@@ -95,7 +95,7 @@ class Covering:
         if self.manager:
             return f"{self.what} is managed by {self.source}"
         if self.unread:
-            return f"{self.what} could not be read, and {self.source} protects certain {self.unread}"
+            return f"{self.what} could not be read, and {self.source} protects some {self.unread}"
         return f"{self.what} is protected by {self.source}"
 
     def remedy(self, or_else: str = "", alone: str = "") -> str:
@@ -164,7 +164,7 @@ def report_orphans(
         items = [both] if ", " not in " ".join(both) else zip(before, after, strict=True)
         told = ", ".join(f"{{from: {_in_yaml(old)}, to: {_in_yaml(now)}}}" for old, now in items)
         where = f"to `moved`: `{told}`" if desired.moved else f"to the plan file: `moved: [{told}]`"
-        renamed = f"if it has a new name, add {where}. Otherwise, "
+        renamed = f"if the VM was renamed, add {where}. Otherwise, "
     names = [vm.name for vm in owned.orphans]
     for vm in owned.orphans:
         if vm.moid in gone:
@@ -230,7 +230,7 @@ def refuse_many_deletions(
     what = counted(count, "VM")
     remedy = f"to delete all of them, add --allow-destroy {count}"
     if options.allow_destroy:
-        message = f"{what} would be deleted; --allow-destroy permits {options.allow_destroy}"
+        message = f"{what} would be deleted; --allow-destroy allows {options.allow_destroy}"
         findings.add(Code.MANY_DELETIONS, subject, message, remedy)
         return
     most, source = _most(desired)

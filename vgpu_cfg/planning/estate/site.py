@@ -87,7 +87,9 @@ def _objection(item: LibraryItem) -> LibraryObjection:
         )
         return LibraryObjection(Code.LIBRARY_ITEM_NO_TEMPLATE, message, remedy)
     message = f"the VM template of item {item.library}/{item.name} could not be read"
-    remedy = "grant the account read access to it in the inventory, or use a template from the inventory"
+    remedy = (
+        "grant the account read access to the template in the inventory, or use a template from the inventory"
+    )
     return LibraryObjection(Code.LIBRARY_ITEM_NO_TEMPLATE, message, remedy)
 
 
@@ -228,7 +230,7 @@ class Site:
         """Return a network by name, None with a finding where a VM cannot use it."""
         codes = (Code.NETWORK_NOT_FOUND, Code.NETWORK_AMBIGUOUS)
         if name in self._to_be_made and not find_named(name, self.networks):
-            message = f"this plan creates the network {name!r}, but a NIC requires an existing network"
+            message = f"this plan creates the network {name!r}, but a NIC can use only an existing network"
             remedy = (
                 "run `apply` with --only 'host:*' to create networks and prepare hosts, then run it "
                 "without --only"

@@ -317,7 +317,7 @@ def _check_place(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
         hint = "add `gpus`, or set `numa: node`; or spread over hosts"
         yield layers.fault(("place", "spread"), message, hint)
     if place.spread is Spread.HOSTS and (place.max_per_host or place.max_hosts):
-        message = "`spread: hosts` requires one host per VM, so the number of hosts cannot be limited"
+        message = "`spread: hosts` puts each VM on its own host, so the number of hosts cannot be limited"
         yield layers.fault(
             ("place", "spread"), message, "remove `spread`, or remove `max_per_host` and `max_hosts`"
         )
@@ -369,7 +369,7 @@ def _check_scratch(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
         yield layers.fault(("template",), "a VM created from scratch requires a disk with a size", hint)
     for index, disk in enumerate(keys.disks or ()):
         if disk.grow:
-            message = "`grow` requires a template's disk, but a VM created from scratch has none"
+            message = "`grow` applies to a template's disk, but a VM created from scratch has none"
             yield layers.fault(("disks", index), message, "set `size`")
     if "clone" in keys.model_fields_set:
         yield layers.fault(

@@ -97,8 +97,8 @@ def _follow(
         elif end not in known:
             message = f"{end!r} is not in `vms`"
             hint = did_you_mean(end, known) or (
-                f"if it was renamed again, add an item from {end!r}; otherwise add it to `vms`, or remove "
-                "this item"
+                f"if the VM was renamed again, add an item from {end!r}; otherwise add the VM to `vms`, "
+                "or remove this item"
             )
             out.faults.append(item.fault(("to",), message, hint))
         else:

@@ -226,7 +226,7 @@ def _check_one(
             message = f"`networks` has no entry named {name!r}, so there is no pool"
             yield layers.fault((*loc, "ip"), message, hint)
         elif network.pool is None:
-            hint = "add `subnet` and `pool` to it, or use dhcp or a fixed address"
+            hint = "add `subnet` and `pool` to the network, or use dhcp or a fixed address"
             yield layers.fault((*loc, "ip"), f"the network {name!r} has no pool", hint)
     elif address not in (None, "dhcp") and network is not None:
         for message, hint in _outside(ipaddress.IPv4Interface(str(address)), network):

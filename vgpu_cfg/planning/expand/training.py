@@ -345,11 +345,11 @@ def _check_rdma(name: str, team: Team, part: Part, context: VmContext) -> Iterat
             yield part.fault(("rdma_network",), message, hint)
             return
         if not any(nic.rdma for nic in nics):
-            message = f"the NIC of {vm.name!r} on {name!r} has no `rdma`"
+            message = f"the NIC of {vm.name!r} on {name!r} has no `rdma` setting"
             yield part.fault(("rdma_network",), message, "set rdma: gpudirect (or host) on the NIC")
             return
         if not any(nic.rdma and nic.ip for nic in nics):
-            message = f"the NIC of {vm.name!r} on {name!r} has no `ip`, but RoCE requires an address"
+            message = f"the NIC of {vm.name!r} on {name!r} has no `ip` setting, but RoCE requires an address"
             yield part.fault(("rdma_network",), message, "set `ip` on the NIC to pool, dhcp or an address")
             return
 

@@ -58,12 +58,12 @@ class Code(StrEnum):
     API_TOO_OLD = "VG012", "the vCenter API version is too old for the plan", _E, _D
     SUSPENDED = "VG013", "a VM is suspended and cannot be changed", _E, _D
     NOT_READ = "VG014", "a VM in this plan could not be fully read", _E, _D
-    STAYS_OFF = "VG015", "a VM is off and its power state is ignored", _I, _O
+    STAYS_OFF = "VG015", "a VM is off, and the plan ignores its power state", _I, _O
     ANOTHER_RUN = "VG016", "another run has locked the plan or objects it would change", _W, _O
     SILENT_RUN = "VG017", "an inactive run has locked the plan or objects it would change", _W, _O
     BELIEF_FAILS = "VG018", "an irreversible change relies on a false assumption", _E, _F
 
-    PROFILE_UNKNOWN = "VG101", "no known board has this profile", _E, _R
+    PROFILE_UNKNOWN = "VG101", "no board in the catalog has this profile", _E, _R
     PROFILE_NOT_OFFERED = "VG102", "no host in the VM's clusters offers the profile", _E, _D
     GPU_FULL = "VG103", "every GPU that offers the profile is full", _E, _D
     SAME_SIZE_LOCK = "VG104", "a GPU in same-size mode is running vGPUs of another size", _E, _D
@@ -80,11 +80,11 @@ class Code(StrEnum):
     PROFILE_NEEDS_NEWER_ESXI = "VG115", "the profile requires a later ESXi version", _E, _D
     POWER_ON_ORDER = (
         "VG116",
-        "the VMs fit, but one may not start, depending on the GPUs that ESXi chooses",
+        "the VMs fit, but one may not start if ESXi chooses other GPUs",
         _E,
         _R,
     )
-    POWERED_OFF_CLAIM = "VG117", "powered-off VMs outside the plan require the same GPUs", _I, _D
+    POWERED_OFF_CLAIM = "VG117", "powered-off VMs outside the plan need the same GPUs", _I, _D
     HOLDER_UNKNOWN = "VG118", "a GPU is used by a VM that could not be read", _W, _D
     CLASSES_CANNOT_SHARE = (
         "VG119",
@@ -105,7 +105,7 @@ class Code(StrEnum):
     UVM_NEEDS_FULL = "VG125", "unified memory with a time-sliced fraction of a GPU", _E, _D
     UVM_DISABLES_P2P = "VG126", "unified memory disables NVLink peers on this board", _W, _D
     UVM_NO_MIGRATION = "VG127", "unified memory disables vMotion", _I, _D
-    NOT_CREATABLE_NOW = "VG128", "vCenter does not currently report the profile as creatable", _E, _R
+    NOT_CREATABLE_NOW = "VG128", "vCenter reports that the profile cannot be created now", _E, _R
     PASSTHROUGH_NOT_ACTIVE = "VG130", "the device is not in passthrough mode", _E, _D
     GPU_IN_PASSTHROUGH = "VG131", "every GPU that offers the profile is in passthrough mode", _E, _D
     PASSTHROUGH_ABSENT = "VG132", "no host has a GPU at this PCI address", _E, _D
@@ -132,13 +132,13 @@ class Code(StrEnum):
     NO_ROOM_FOR_SWAP = "VG153", "the datastore does not have enough space for the VMs' swap files", _E, _D
     UNSIGNED_MODULE = (
         "VG154",
-        ("with Secure Boot, the guest rejects an NVIDIA driver that was built in the guest"),
+        ("with Secure Boot, a guest rejects an NVIDIA driver built inside it"),
         _E,
         _F,
     )
     VARIABLE_OF_ONE_MACHINE = (
         "VG155",
-        ("a training variable overrides what each worker detects"),
+        ("a training variable overrides values that workers detect themselves"),
         _W,
         _F,
     )
@@ -146,9 +146,9 @@ class Code(StrEnum):
     PIN_SHARED = "VG162", "a powered-off VM has the same passthrough GPU", _W, _D
     SPARE_LOST = "VG163", "after this plan, a cluster's hosts could no longer be evacuated", _E, _O
     SPARE_LACKING = "VG164", "a cluster already has too little spare capacity", _W, _O
-    SPARE_KEPT = "VG165", "a cluster retains the required spare capacity", _I, _O
-    LICENCES_EXCEEDED = "VG166", "a plan requires more vGPU licenses than are available", _E, _D
-    LICENCES_EXCEEDED_ALREADY = "VG167", "more vGPU licenses are required than are available", _W, _D
+    SPARE_KEPT = "VG165", "a cluster keeps the required spare capacity", _I, _O
+    LICENCES_EXCEEDED = "VG166", "a plan needs more vGPU licenses than are available", _E, _D
+    LICENCES_EXCEEDED_ALREADY = "VG167", "there are already too few vGPU licenses", _W, _D
     LICENCES_KEPT = "VG168", "there are enough vGPU licenses for a plan", _I, _D
 
     TEMPLATE_NOT_FOUND = "VG201", "the template does not exist", _E, _O
@@ -157,7 +157,7 @@ class Code(StrEnum):
     TEMPLATE_WITHOUT_SNAPSHOT = "VG204", "a linked clone requires a snapshot", _E, _D
     NOT_A_TEMPLATE = "VG205", "the source is a VM, not a template", _W, _D
     GUEST_ID_ODD = "VG206", "the guest ID is not for a 64-bit system", _W, _R
-    HARDWARE_VERSION = "VG207", "the hardware version is not compatible with the host", _E, _D
+    HARDWARE_VERSION = "VG207", "the host does not support the VM's hardware version", _E, _D
     COMPUTED_SETTING = "VG208", "extra_config conflicts with requirements for VMs with GPUs", _E, _D
     MMIO_TOO_SMALL = "VG209", "the 64-bit MMIO size is smaller than required", _W, _D
     DISK_SHRINKS = "VG210", "a disk would have to be made smaller", _E, _D
@@ -170,7 +170,7 @@ class Code(StrEnum):
     OPTION_NEEDS_EFI = "VG217", "an option requires EFI firmware", _E, _D
     LATENCY_NEEDS_CPU = "VG218", "high latency sensitivity requires more CPU than can be reserved", _E, _D
     HOT_ADD = "VG219", "hot-add conflicts with devices or NUMA nodes", _W, _D
-    NAMESAKE = "VG220", "another plan with the same name owns VMs", _E, _O
+    NAMESAKE = "VG220", "another plan with the same name already owns VMs", _E, _O
     MARK_WITHOUT_ID = "VG221", "a VM whose owner mark has no ID would be deleted", _E, _O
     RENAMED = "VG222", "a VM in this plan has a different name in vCenter", _W, _D
     IN_OTHER_FOLDER = "VG223", "a VM in this plan is in a different folder", _W, _D
@@ -182,14 +182,14 @@ class Code(StrEnum):
     KEEPS_OVERRIDES = "VG233", "a released VM keeps its cluster overrides", _I, _O
     HOST_STILL_MARKED = "VG234", "the plan has unfinished changes on a host, so its VMs stay managed", _E, _O
     MANY_DELETIONS = "VG235", "many VMs would be deleted", _E, _O
-    TAGS_NOT_READ = "VG240", "tags are requested but were not read", _W, _O
+    TAGS_NOT_READ = "VG240", "the plan sets tags, but tags were not read", _W, _O
     TAG_CATEGORY_ABSENT = "VG241", "the tag category does not exist", _E, _D
     TAG_ABSENT = "VG242", "the category does not have this tag", _E, _D
     TAG_CATEGORY_SINGLE = "VG243", "a VM can have at most one tag from the category", _E, _D
     TAG_CATEGORY_OF_OTHERS = "VG244", "the category's tags do not apply to VMs", _E, _D
     LIBRARY_ITEM_ABSENT = "VG245", "the content library does not contain this item", _E, _D
     LIBRARY_ITEM_NO_TEMPLATE = "VG246", "the content library item is not a VM template", _E, _D
-    LIBRARIES_NOT_READ = "VG247", "the plan uses a content library, but none were read", _E, _O
+    LIBRARIES_NOT_READ = "VG247", "the plan uses a content library, but libraries were not read", _E, _O
     STORAGE_POLICY_NOT_FOUND = "VG248", "the storage policy does not exist", _E, _D
     STORAGE_POLICY_UNREAD = "VG249", "the plan uses storage policies, but they were not read", _E, _D
     DATASTORE_UNFIT = "VG250", "the datastore is not compatible with the storage policy", _E, _R
@@ -213,11 +213,16 @@ class Code(StrEnum):
     CANNOT_RESERVE = "VG268", "a plan's reservation cannot be determined", _E, _O
     DISKS_OF_OTHERS = "VG269", "a VM to be deleted has disks that the plan did not create", _W, _D
     DISK_IN_SNAPSHOT = "VG270", "an unmanaged disk cannot be kept when its VM is deleted", _E, _D
-    DISK_UNCLEAR = "VG271", "it is unclear which of a VM's disks belong to the plan", _W, _D
+    DISK_UNCLEAR = "VG271", "vgpu-cfg cannot determine which of a VM's disks belong to the plan", _W, _D
     DISK_NOT_TO_DELETE = "VG272", "`--delete` specifies a disk that would not be deleted with its VM", _E, _D
     DEVICES_OF_OTHERS = "VG273", "a VM has NICs or GPUs that the plan did not add", _W, _D
-    FAILOVER_CAPACITY = "VG274", "admission control does not allow the memory that VMs reserve", _E, _D
-    PACKAGE_UNSIGNED = "VG275", "a depot contains a package that hosts do not accept by default", _E, _F
+    FAILOVER_CAPACITY = (
+        "VG274",
+        "HA admission control leaves too little memory for the VMs' reservations",
+        _E,
+        _D,
+    )
+    PACKAGE_UNSIGNED = "VG275", "a depot contains a package that hosts reject by default", _E, _F
 
     HOST_MEMORY = "VG301", "the host cannot reserve the required memory", _E, _R
     NUMA_TOO_SMALL = "VG302", "the VM is larger than a NUMA node", _E, _R
@@ -226,7 +231,7 @@ class Code(StrEnum):
     SPREAD_IMPOSSIBLE = "VG305", "too few hosts or GPUs to keep the VMs separate", _E, _O
     SPREAD_UNMET = "VG306", "VMs that should be separate share a host or a NUMA node", _W, _O
     NO_HOST_MATCHES = "VG307", "no host matches `place.hosts`", _E, _O
-    DRS_MAY_MOVE = "VG309", "DRS may move a VM away from its NUMA node's GPU", _W, _R
+    DRS_MAY_MOVE = "VG309", "after DRS moves a VM, its GPU may be on a different NUMA node", _W, _R
     NUMA_ELSEWHERE = "VG310", "a VM is bound to a different NUMA node than its GPU", _W, _D
     FIXED_PASSTHROUGH = "VG311", "fixed passthrough prevents vMotion, HA restarts and live snapshots", _W, _D
     SPREAD_GPUS_NOT_PROMISED = "VG312", "ESXi may place VMs that should be separate on the same GPU", _W, _R
@@ -247,7 +252,7 @@ class Code(StrEnum):
     GPU_FAR_FROM_NIC = "VG322", "a VM's GPU and NIC are far apart", _W, _D
     ONE_NODE_WOULD_DO = (
         "VG323",
-        "a VM spans NUMA nodes although the GPUs on one node would be sufficient",
+        "a VM spans NUMA nodes, although the GPUs on one node would be enough",
         _I,
         _R,
     )
@@ -268,12 +273,12 @@ class Code(StrEnum):
     ONLY_MAY_STRAND = "VG340", "a VM excluded by --only shares GPUs with a selected VM", _W, _R
     OVERRIDE_OF_NO_USE = "VG341", "a cluster override has no effect in this cluster", _W, _D
     NO_CLUSTER = "VG342", "a cluster option is set for a VM outside any cluster", _E, _D
-    NOT_MADE_ANEW = "VG343", "a source required to recreate a VM does not exist", _W, _O
+    NOT_MADE_ANEW = "VG343", "the source needed to recreate a VM does not exist", _W, _O
     ORPHAN_ELSEWHERE = "VG344", "a VM and its folder were removed from the plan file", _W, _D
     DEPOT_LACKS = "VG345", "a host's depots do not contain the software to install", _E, _D
     BROUGHT_EXPIRED = "VG346", "a token for a guest has expired", _E, _D
     NO_SOURCE = "VG347", "the source of a VM is not specified", _E, _O
-    BOARDS_MIXED = "VG348", "different GPU models match a single request", _W, _O
+    BOARDS_MIXED = "VG348", "one GPU request matches several GPU models", _W, _O
 
     NETWORK_NOT_FOUND = "VG401", "the network does not exist", _E, _O
     NETWORK_AMBIGUOUS = "VG402", "several networks have this name", _E, _O
@@ -317,7 +322,7 @@ class Code(StrEnum):
         _O,
     )
     GUEST_SECRETS_EXPOSED = "VG430", "a clone contains secrets in its configuration", _W, _O
-    GUEST_SECRETS_MIXED = "VG431", "some guests in a mesh have exposed secrets and others do not", _E, _O
+    GUEST_SECRETS_MIXED = "VG431", "only some guests in a mesh have exposed secrets", _E, _O
     USER_DATA_READABLE = "VG432", "custom user data is readable in vCenter", _I, _O
     NIC_INFINIBAND = "VG440", "a NIC port is InfiniBand, but Ethernet is required", _E, _D
     DATASTORE_CLUSTER = (
@@ -328,7 +333,7 @@ class Code(StrEnum):
     )
     MAC_TAKEN = "VG442", "a running VM outside the plan has the same MAC address", _E, _D
 
-    NO_USABLE_HOST = "VG501", "no host is connected and out of maintenance mode", _E, _D
+    NO_USABLE_HOST = "VG501", "every host is disconnected or in maintenance mode", _E, _D
     NOT_SHARED_DIRECT = "VG502", "no GPU's graphics type is sharedDirect", _E, _D
     NO_HOST_DRIVER = "VG503", "the GPU is not controlled by the NVIDIA host driver", _E, _D
     NO_SUCH_BOARD = "VG504", "no host in the VM's clusters has a suitable GPU", _E, _D
@@ -342,7 +347,7 @@ class Code(StrEnum):
     HOST_NOT_EMPTIED = "VG512", "a host cannot be emptied", _E, _D
     CLUSTER_TOO_FULL = (
         "VG513",
-        "the rest of the cluster has too little capacity for a host's workload",
+        "other hosts in the cluster cannot take over a host's VMs",
         _E,
         _R,
     )
@@ -358,7 +363,7 @@ class Code(StrEnum):
     LOCKDOWN = "VG523", "lockdown mode blocks the host's shell", _E, _D
     SHELL_CLOSED = (
         "VG524",
-        ("settings must be read from the host's shell, which the plan file does not allow"),
+        ("settings can be read only in the host's shell, but the plan file does not allow it"),
         _W,
         _D,
     )
@@ -367,7 +372,7 @@ class Code(StrEnum):
     DEVICE_NOT_MATCHED = "VG527", "a `match` rule matches no device on any host", _E, _D
     NOT_SUPPORTED = "VG528", "the host, board or NIC does not support the setting", _E, _D
     FIRMWARE_IN_GUEST = "VG529", "a passthrough NIC's firmware must be configured in its guest", _W, _D
-    SHARING_UNCLEAR = "VG530", "it is unclear how the VMs should share GPUs", _E, _D
+    SHARING_UNCLEAR = "VG530", "vgpu-cfg cannot decide how the VMs should share GPUs", _E, _D
     STANDS_WAITING = "VG531", "a host is waiting in maintenance mode", _W, _D
     SWITCH_NOT_FOUND = "VG532", "the distributed switch does not exist", _E, _D
     OWN_VMS_OFF = "VG533", "VMs in this plan must be powered off, which is not allowed", _E, _D
@@ -375,10 +380,10 @@ class Code(StrEnum):
     MTU_TOO_SMALL = "VG535", "a network's MTU exceeds its switch's MTU", _E, _D
     EXTRA_RESTART = "VG536", "a restart did not activate a setting", _W, _D
     SHELL_LEFT_OPEN = "VG537", "an SSH service started by this plan is still running", _W, _D
-    HOST_LOST = "VG538", "VMs in the plan are on a host that does not respond", _W, _D
+    HOST_LOST = "VG538", "VMs in the plan are on a host that is not responding", _W, _D
     KEPT_WITH_ITS_HOST = (
         "VG539",
-        "a VM to be deleted, released or imported is on a host that does not respond",
+        "a VM to be deleted, released or imported is on a host that is not responding",
         _W,
         _D,
     )
@@ -388,7 +393,7 @@ class Code(StrEnum):
     DRAIN_SWITCHES_OFF = "VG546", "a VM must be powered off, but this is not approved", _E, _O
     DRAIN_OTHERS = "VG547", "a VM outside any plan must be moved, but this is not approved", _E, _O
     DRAIN_STAYS = "VG548", "a VM cannot be moved off its host, or back to it", _E, _O
-    DRAIN_UNSURE = "VG549", "a VM may not get a GPU after it moves", _W, _O
+    DRAIN_UNSURE = "VG549", "a VM may be left without a GPU after it moves", _W, _O
     WINDOW_TOO_SHORT_NOW = "VG553", "not enough time is left in the maintenance window", _W, _R
     WINDOW_TOO_SHORT = "VG554", "a maintenance window is shorter than the required work", _W, _R
     NOT_UNDONE = "VG555", "a rollback could not undo some of the changes", _W, _O
@@ -405,8 +410,8 @@ class Code(StrEnum):
     )
     BOARD_ENDED = "VG561", "the host driver's release no longer supports a board", _W, _F
     BRANCH_ENDED = "VG562", "the host driver's branch has reached its end of life", _I, _D
-    DRIVER_WITHOUT_CANARY = "VG563", "several hosts receive a new driver without a canary", _I, _O
-    BMC_UNNAMED = "VG564", "a host requires a cold boot but, unlike others in its entry, has no BMC", _W, _O
+    DRIVER_WITHOUT_CANARY = "VG563", "several hosts are updated to a new driver without a canary", _I, _O
+    BMC_UNNAMED = "VG564", "a host needs a cold boot but, unlike other hosts in its entry, has no BMC", _W, _O
     NOT_PINNED = "VG570", "code that runs as root in a guest is downloaded without a checksum", _E, _O
     NO_IMAGE = "VG571", "the host's cluster has no image that vgpu-cfg can edit", _E, _D
     IMAGE_MANAGED = "VG572", "another product manages the cluster's image", _E, _D

@@ -63,7 +63,7 @@ def check_system(resolved: ResolvedVm, findings: Findings) -> bool:
     """Whether a guest can be staged at all: there is a system in it, and it is a Linux."""
     vm = resolved.desired
     if isinstance(vm.source, ScratchSource) and resolved.existing is None:
-        message = "it is created without an operating system, so it cannot be staged"
+        message = "the VM is created without an operating system, so its guest cannot be staged"
         remedy = (
             "clone a template; or remove `guest`, and its NICs' `ip` and `rdma`, until an operating system "
             "is installed"
@@ -86,7 +86,8 @@ def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
         return True
     if update.is_new and update.will_run:
         message = (
-            "cloud-init is the only way to access it; if the template does not include cloud-init, the run "
+            "cloud-init is the only way to access the guest; if the template does not include "
+            "cloud-init, the run "
             f"stops after waiting {spec.wait_seconds // 60} min"
         )
         remedy = "make sure the template includes cloud-init, or set `guest.login` for another access method"
@@ -97,7 +98,8 @@ def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
             f"cloud-init has not reported in the {minutes} min since the first boot, and no other access "
             f"method is configured"
             if update.known.is_seeded
-            else "it was created without `guest` and has already booted, so cloud-init does not run again, "
+            else "the VM was created without `guest` and has already booted, so cloud-init does not "
+            "run again, "
             "and no other access method is configured"
         )
         remedy = "set guest: {login: {user: …, key: {secret: …}}}, or recreate the VM"
@@ -273,7 +275,7 @@ def _check_disk(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -
     grown = [disk.size_mib for disk in resolved.desired.disks if isinstance(disk, DesiredDiskGrowth)]
     size = max([first, *grown])
     if size < needed:
-        message = f"its system disk is {gib(size)}, but {what} require about {gib(needed)}; {who} may not fit"
+        message = f"the system disk is {gib(size)}, but {what} need about {gib(needed)}; {who} may not fit"
         remedy = f"set disks: [{{grow: {gib(needed).replace(' ', '')}}}]"
         findings.add_vm(Code.GUEST_DISK_SMALL, resolved.desired, message, remedy)
 
@@ -349,15 +351,19 @@ def check_keys(
     """Say where a guest has keys that cannot be seen here, or others, and where the tool cannot get in."""
     vm, mark = resolved.desired, update.known.mark_text
     if held is Held.UNSEEN:
-        message = "it has the plan's keys, which are not on this machine; its secrets are not compared"
+        message = (
+            "the guest has the plan's keys, but they are not on this machine, so its secrets are not compared"
+        )
         message += "" if is_printed_by_command(desired) else ", so apply rejects the plan"
         findings.add_vm(Code.KEYS_ABSENT, vm, message, remedy_absent(desired))
     elif held is Held.FOREIGN:
-        message = "it was set up with keys other than the plan's keys on this machine"
+        message = "the guest was set up with keys that differ from the plan's keys on this machine"
         remedy = remedy_foreign(desired, is_former=keys.reaches(mark))
         findings.add_vm(Code.KEYS_FOREIGN, vm, message, remedy)
     elif held is Held.FORMER and update.will_run and not (keys.reaches(mark) or update.spec.login.user):
-        message = "its keys cannot be replaced because the key that vgpu-cfg logs in with no longer exists"
+        message = (
+            "the guest's keys cannot be replaced because the key that vgpu-cfg logs in with no longer exists"
+        )
         remedy = f"append its current seed after the new one in {keys_home(desired)}, or set `guest.login`"
         findings.add_vm(Code.KEYS_NOT_ROTATED, vm, message, remedy)
 
@@ -449,7 +455,7 @@ def _check_environment(team: Team, subject: Subject, findings: Findings) -> None
         elif kind is not None and not value.startswith("^") and _ONE_NAME.search(value):
             objection = f" for all workers, but their {kind} may differ"
             remedy += (
-                f", because each worker detects its own {kind}; if they are the same on all workers, ignore "
+                f": each worker detects its own {kind}; if they are the same on all workers, ignore "
                 "this finding"
             )
         elif has_rdma and (name, value.casefold()) in _WITHOUT_RDMA:
@@ -461,14 +467,16 @@ def _check_environment(team: Team, subject: Subject, findings: Findings) -> None
 
 def _check_workers(team: Team, subject: Subject, findings: Findings) -> None:
     if len(team.workers) == 1:
-        message = "training has only one worker; the components for multiple workers are staged but not used"
+        message = "training has only one worker; the components for several workers are staged but not used"
         findings.add(Code.ONE_WORKER, subject, message, "add workers, or ignore this finding")
     kinds: dict[str, list[str]] = {}
     for one in team.workers:
         kinds.setdefault(_gpus_of(one.vm), []).append(one.vm.name)
     if len(kinds) > 1:
         words = "; ".join(f"{listed(names)}: {words}" for words, names in kinds.items())
-        message = f"the workers have different GPUs ({words}), so every step waits for the slowest one"
+        message = (
+            f"the workers have different GPUs ({words}), so every training step waits for the slowest one"
+        )
         findings.add(Code.WORKERS_UNEQUAL, subject, message, "use the same GPUs for all workers")
 
 

@@ -60,7 +60,10 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
 FIRMWARE = "nic-firmware"
-_WARNED = "fix it in the guest or its template, then run `vgpu-cfg-stage` again; `verify` checks it"
+_WARNED = (
+    "fix the problem in the guest or its template, then run `vgpu-cfg-stage` again; `verify` checks "
+    "the result"
+)
 
 
 class GuestPlanner:
@@ -181,10 +184,10 @@ class GuestPlanner:
 
     def _report_off(self, resolved: ResolvedVm, update: GuestUpdate) -> None:
         why = "will be off" if resolved.desired.power is DesiredPower.OFF else "is off and remains off"
-        message = f"it {why}; its guest will be staged in the next run after power-on"
+        message = f"the VM {why}; its guest will be staged in the next run after power-on"
         remedy = "power on the VM, then run `apply` again"
         if update.is_new and update.spec.by == "cloud-init" and not update.spec.login.user:
-            message += ", but cloud-init's first boot will be over by then"
+            message += ", but by then the first boot with cloud-init is over"
             remedy = "let the plan power it on first, or set `guest.login` for later access"
         self.findings.add_vm(Code.GUEST_STAYS_OFF, resolved.desired, message, remedy)
 
@@ -195,7 +198,7 @@ class GuestPlanner:
         modules = [one for one in update.spec.modules if one.kind in names_of_all]
         names = restarting(update, modules)
         if names and not self.options.allow_power_cycle:
-            message = f"staging {listed(names)} may restart its running guest, which counts as a power cycle"
+            message = f"staging {listed(names)} may restart the running guest, which counts as a power cycle"
             remedy = "to allow it, add --allow-power-cycle"
             self.findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, resolved.desired, message, remedy)
 
@@ -354,7 +357,7 @@ def check_exposure(
         findings.add_vm(Code.GUEST_SECRETS_EXPOSED, vm, message, remedy)
     elif private and not _has_way_in(resolved, spec):
         message = (
-            f"the secrets for {listed(private)} cannot be delivered: it has no NIC for SSH, and no login "
+            f"the secrets for {listed(private)} cannot be delivered: the VM has no NIC for SSH, and no login "
             "with a password for guest operations"
         )
         remedy = "add a NIC; or set guest: {login: {user: …, password: {secret: …}}}, or {secrets: exposed}"
@@ -375,7 +378,7 @@ def _check_left(resolved: ResolvedVm, private: str, findings: Findings) -> None:
     if existing is None or existing.is_on or settings.get(USERDATA_KEY, "") in ("", REDACTED):
         return
     message = (
-        f"it is powered off, and its configuration still contains the secrets for {private}, which are "
+        f"the VM is powered off, and its configuration still contains the secrets for {private}, which are "
         "readable in vCenter"
     )
     remedy = (
@@ -394,7 +397,8 @@ def _check_mesh(
     ]
     if others:
         message = (
-            f"it has `secrets: exposed`, but trains with {listed(others)}; their host keys are unknown at "
+            f"the VM has `secrets: exposed`, but trains with {listed(others)}; their host keys "
+            "are unknown at "
             f"its first boot"
         )
         remedy = "set `secrets: exposed` for all VMs that train together, or for none"
@@ -471,7 +475,8 @@ def check_way_out(
     if far:
         where = ", ".join(str(subnet) for subnet in subnets)
         message = (
-            f"its NICs have fixed addresses without a gateway, so it cannot reach {listed(far)} from {where}"
+            "the VM's NICs have fixed addresses without a gateway, so the guest cannot reach "
+            f"{listed(far)} from {where}"
         )
         remedy = f"set `gateway` and `dns` under `networks`, or use sources in {where}"
         findings.add_vm(Code.NO_WAY_OUT, resolved.desired, message, remedy)

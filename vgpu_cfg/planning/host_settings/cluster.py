@@ -157,7 +157,7 @@ def _vcenter_change(desired: DesiredPlan, observed: Inventory, findings: Finding
     name = observed.vcenter.name or observed.vcenter.address
     subject = Subject(kind="plan", name=desired.name)
     if len(values) > 1:
-        message = f"two entries in `hosts` conflict on the vCenter setting {HOT_MIGRATE_OPTION}"
+        message = f"two entries in `hosts` set different values for the vCenter setting {HOT_MIGRATE_OPTION}"
         findings.add(Code.HOST_TWICE, subject, message, "it applies to the whole vCenter; set it once")
         return None
     wanted = values == {True}
@@ -188,5 +188,5 @@ def _report_difference(subject: Subject, edit: Edit, findings: Findings) -> None
 
 def _refuse_twice(cluster: Cluster, option: str, findings: Findings) -> None:
     subject = Subject(kind="cluster", name=cluster.name, moid=cluster.moid)
-    message = f"two entries in `hosts` conflict on {option} in cluster {cluster.name}"
+    message = f"two entries in `hosts` set different values for {option} in cluster {cluster.name}"
     findings.add(Code.HOST_TWICE, subject, message, "the option applies to the whole cluster; set it once")

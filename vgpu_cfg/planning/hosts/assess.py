@@ -58,7 +58,7 @@ from vgpu_cfg.planning.hosts.sequence import (
     make_phases,
 )
 
-OPEN_SHELL = "to read it, use `plan --open-shell` or `apply`"
+OPEN_SHELL = "to read values over SSH, use `plan --open-shell` or `apply`"
 
 
 @dataclass(slots=True)
@@ -310,7 +310,7 @@ def _setting(resolved: ResolvedHost, drift: Drift) -> UnknownSetting:
 def _remedy(resolved: ResolvedHost) -> str:
     access, facts = resolved.entry.access, resolved.view.facts
     if facts.shell is not None or not any(drift.setting.facts & SHELL_GROUPS for drift in resolved.unknown):
-        return "the findings explain why it could not be read"
+        return "the findings explain why the value could not be read"
     if access.ssh == "off":
         return "set `access: {ssh: open-and-close}`, then use `plan --open-shell`"
     if facts.lockdown not in ("", NO_LOCKDOWN):

@@ -176,7 +176,7 @@ def _take(
     if _is_objected_to(resolved, setting, desired, findings):
         return
     if desired.cuts_off and kind is not DriftKind.PENDING:
-        remedy = "make sure that nothing uses it; vCenter may lose its connection to the host"
+        remedy = "make sure that nothing uses the NIC; vCenter may lose its connection to the host"
         findings.add(Code.NIC_CUT_OFF, resolved.subject, f"{desired.id}: {desired.cuts_off}", remedy)
     resolved.drifts.append(Drift(setting, desired, reading, kind, setting.impact(resolved.view, desired)))
 
@@ -284,7 +284,8 @@ def _report_closed(resolved: ResolvedHost, closed: list[str], findings: Findings
     elif facts.lockdown not in ("", NO_LOCKDOWN):
         message = f"the host is in lockdown mode, so {listed(closed, shown=6)} cannot be read from its shell"
         remedy = (
-            "disable lockdown mode during the work, or set `access: {ssh: off}` and configure these "
+            "disable lockdown mode while the host is changed, or set `access: {ssh: off}` and "
+            "configure these "
             "settings manually"
         )
         findings.add(Code.LOCKDOWN, resolved.subject, message, remedy)

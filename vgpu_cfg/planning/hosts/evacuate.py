@@ -71,7 +71,8 @@ def plan_graphics_pause(
             what = "with a vGPU" if vm.detail is not None and vm.detail.vgpus else "on a GPU"
             message = f"{vm.name} is running {what} on the host and {_whose(vm)}"
             remedy = (
-                "ask its owner to power it off while the graphics service restarts; vgpu-cfg does not do this"
+                "ask its owner to power the VM off while the graphics service restarts; vgpu-cfg "
+                "does not power it off"
             )
             _refuse(found, resolved, findings, message, remedy)
         elif vm.detail is None:
@@ -176,7 +177,7 @@ def hosts_down(
     heaviest = max(resolved_hosts, key=lambda resolved: evacuations[resolved.view.host.moid].memory_mib)
     needed = evacuations[heaviest.view.host.moid].memory_mib
     message = (
-        f"its VMs require {gib(needed)} of memory, but the cluster's other hosts do not have enough free"
+        f"its VMs need {gib(needed)} of memory, but the cluster's other hosts do not have enough free memory"
     )
     remedy = "move some VMs to another cluster, or power them off"
     findings.add(Code.CLUSTER_TOO_FULL, heaviest.subject, message, remedy)
@@ -215,7 +216,8 @@ def _check_drs(found: Evacuation, resolved: ResolvedHost, findings: Findings) ->
                 f"({own[vm.moid]})"
             )
             remedy = (
-                "ask its owner to move it or power it off, or remove the VM from the cluster's VM overrides"
+                "ask its owner to move the VM or power it off, or remove the VM from the "
+                "cluster's VM overrides"
             )
             _refuse(found, resolved, findings, message, remedy)
     if left:
@@ -248,9 +250,10 @@ def _refuse_stuck(found: Evacuation, resolved: ResolvedHost, vm: Vm, findings: F
         what = "a passthrough device" if is_whole else "an SR-IOV virtual function"
     message = f"{vm.name} is running with {what} on the host and {_whose(vm)}"
     remedy = (
-        "ask its owner to power it off; vgpu-cfg does not do this"
+        "ask its owner to power the VM off; vgpu-cfg does not power it off"
         if is_tied
-        else f"ask its owner to move it or power it off, or set the DRS option {EVACUATE_OPTION} to -1 and "
+        else f"ask its owner to move the VM or power it off, or set the DRS option {EVACUATE_OPTION} "
+        "to -1 and "
         f"enable the vCenter setting {HOT_MIGRATE_OPTION}"
     )
     _refuse(found, resolved, findings, message, remedy)
@@ -258,7 +261,7 @@ def _refuse_stuck(found: Evacuation, resolved: ResolvedHost, vm: Vm, findings: F
 
 def _refuse_unread(found: Evacuation, resolved: ResolvedHost, vm: Vm, findings: Findings) -> None:
     message = (
-        f"{vm.name} is running on the host, but it could not be determined whether it uses a host device"
+        f"{vm.name} is running on the host, but vgpu-cfg cannot determine whether the VM uses a host device"
     )
     remedy = "grant the account read access to the VM, or ask its owner to power it off"
     _refuse(found, resolved, findings, message, remedy)

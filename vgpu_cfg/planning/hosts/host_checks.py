@@ -68,11 +68,11 @@ def absence_of(resolved: ResolvedHost, plan: PlanIdentity) -> Objection | None:
     if host.connection is Connection.CONNECTED:
         return None
     if mark is None or not mark.maintenance:
-        message = f"it {host.connection.words}, so its state is unknown"
-        return Objection(Code.HOST_SILENT, message, "reconnect it, then run `plan` again")
+        message = f"the host {host.connection.words}, so its state is unknown"
+        return Objection(Code.HOST_SILENT, message, "reconnect the host, then run `plan` again")
     if mark.is_of(plan):
         return None
-    message = f"it {host.connection.words}; plan {mark.plan} took it down"
+    message = f"the host {host.connection.words}; plan {mark.plan} took it down"
     return Objection(Code.HOST_SILENT, message, f"wait for {mark.plan} to finish")
 
 
@@ -83,7 +83,7 @@ def check_reachable(resolved: ResolvedHost, plan: PlanIdentity, findings: Findin
         return True
     resolved.is_blocked = True
     if mark is not None and mark.maintenance and mark.is_of(plan) and mark.restart == "reboot":
-        message = "it is rebooting for this plan and will reconnect"
+        message = "the host is rebooting for this plan and will reconnect"
         findings.add(Code.HOST_SILENT, resolved.subject, message, "`apply` waits for it")
     return False
 
@@ -95,7 +95,9 @@ def check_owners(resolved: ResolvedHost, findings: Findings) -> None:
         owners.append(f"the configuration profile of cluster {resolved.view.cluster.name}")
     if not owners or not resolved.drifts or resolved.is_checked_only:
         return
-    message = f"its settings are managed by {listed(owners)}, so any changes by this plan would be reverted"
+    message = (
+        f"the host's settings are managed by {listed(owners)}, so any changes by this plan would be reverted"
+    )
     remedy = "change the settings there, or set `mode: check` in this entry"
     findings.add(Code.SETTING_OWNED, resolved.subject, message, remedy)
     resolved.is_blocked = True
@@ -123,7 +125,7 @@ def check_other_plan(resolved: ResolvedHost, plan: PlanIdentity) -> Objection | 
     mark = resolved.view.facts.mark
     if mark is None or mark.is_of(plan) or not resolved.drifts:
         return None
-    message = f"plan {mark.plan} has been changing it since {mark.since:%Y-%m-%d %H:%M}"
+    message = f"plan {mark.plan} has been changing the host since {mark.since:%Y-%m-%d %H:%M}"
     message = f"{message}: {mark.reason}" if mark.reason else message
     resolved.is_blocked = True
     return Objection(Code.OTHERS_MAINTENANCE, message, mark.way_on(plan))
@@ -137,8 +139,8 @@ def check_maintenance(resolved: ResolvedHost, findings: Findings) -> bool:
     who = _entered(resolved.view.facts.entered)
     if resolved.drifts:
         message = (
-            f"it is in maintenance mode{who}, but not for vgpu-cfg; it will be prepared and will remain in "
-            f"maintenance mode"
+            f"the host is in maintenance mode{who}, but not because of vgpu-cfg; the plan prepares it and "
+            "leaves it in maintenance mode"
         )
         findings.add(
             Code.OTHERS_MAINTENANCE,
@@ -147,7 +149,7 @@ def check_maintenance(resolved: ResolvedHost, findings: Findings) -> bool:
             "exit maintenance mode when the plan is complete",
         )
     else:
-        message = f"it is in maintenance mode{who}, but not for a plan; no VM can start on it"
+        message = f"the host is in maintenance mode{who}, but not because of a plan; no VM can start on it"
         where = shlex.quote(resolved.view.host.inventory_path or resolved.name)
         remedy = f"find out why, then run `govc host.maintenance.exit {where}`"
         findings.add(Code.UNEXPLAINED_MAINTENANCE, resolved.subject, message, remedy)
@@ -181,7 +183,7 @@ def check_disruption(resolved: ResolvedHost, phases: Phases, findings: Findings)
         shown=6,
     )
     words = " and ".join(one.value.replace("_", " ") for one in lacking)
-    message = f"it requires {words} ({reasons}), which `disruption.allow` does not include"
+    message = f"the host needs a disruption that `disruption.allow` does not include: {words} ({reasons})"
     findings.add(
         Code.DISRUPTION_NOT_ALLOWED,
         resolved.subject,
@@ -246,7 +248,7 @@ def _check_length(
         if seconds > window.longest_seconds:
             message = (
                 f"the work takes about {seconds // 60} min, but the window {text} lasts only "
-                f"{window.longest_seconds // 60:.0f} min, so the work is never started"
+                f"{window.longest_seconds // 60:.0f} min, so the work can never start"
             )
             remedy = "extend the window, or lower `disruption.estimate`"
             findings.add(Code.WINDOW_TOO_SHORT, resolved.subject, message, remedy)
@@ -301,7 +303,8 @@ def check_standing(resolved: ResolvedHost, plan: PlanIdentity, findings: Finding
         return
     if mark.opened_ssh and resolved.view.facts.is_ssh_running:
         message = (
-            f"its SSH service was started for this plan at {mark.since:%Y-%m-%d %H:%M} and is still running"
+            f"the host's SSH service was started for this plan at {mark.since:%Y-%m-%d %H:%M} and "
+            "is still running"
         )
         remedy = "`apply` stops it"
         findings.add(Code.SHELL_LEFT_OPEN, resolved.subject, message, remedy)

@@ -37,8 +37,8 @@ def check_image(resolved: ResolvedHost, findings: Findings) -> None:
     image = facts.image
     if cluster is None or cluster.is_standalone or not facts.image_managed:
         message = (
-            "its software must be installed with a cluster image, but its cluster is not managed "
-            "with an image"
+            "the host's software must be installed with a cluster image, but its cluster does "
+            "not use an image"
         )
         remedy = "set up an image on the cluster's Updates tab, or set `driver: {by: esxcli, depot: …}`"
         _refuse(resolved, Code.NO_IMAGE, message, remedy, findings)
@@ -81,7 +81,7 @@ def plan_images(
                 asked = components_for(image, wanted)
                 if any(components.setdefault(name, version) != version for name, version in asked.items()):
                     message = (
-                        "its cluster's image can contain only one version, but two are required: "
+                        "the cluster's image can contain only one version, but two are required: "
                         f"{_package(wanted)}"
                     )
                     remedy = "set the same version for all hosts of the cluster"
@@ -162,9 +162,9 @@ def check_depots(resolved: ResolvedHost, findings: Findings) -> None:
                 findings.add(Code.PACKAGE_UNSIGNED, resolved.subject, message, remedy)
                 resolved.is_blocked |= findings.severity_of(Code.PACKAGE_UNSIGNED) is Severity.ERROR
             if look.refused:
-                _refuse_depot(resolved, f"it cannot read {depot}: {look.refused}", findings)
+                _refuse_depot(resolved, f"the host cannot read {depot}: {look.refused}", findings)
             elif look.unread:
-                message = f"it is unknown whether it can read {depot}: {look.unread}"
+                message = f"cannot determine whether the host can read {depot}: {look.unread}"
                 remedy = (
                     f"test this on the host: `esxcli software sources vib list --depot={shlex.quote(depot)}`"
                 )

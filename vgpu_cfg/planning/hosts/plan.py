@@ -300,7 +300,8 @@ def _check_boards(resolved: ResolvedHost, branch: DriverBranch, findings: Findin
         told.add(name)
         last = next((one.number for one in known.branches if one.release == end.release), "")
         message = (
-            f"its driver (branch {branch.number}) is vGPU {branch.release}, but {end.release} was the last "
+            f"the host's driver (branch {branch.number}) is vGPU {branch.release}, but "
+            f"{end.release} was the last "
             f"release to support the {name} ({end.source}); vGPUs would not be available"
         )
         remedy = f"keep this host on a driver from branch {last}, or use GPU passthrough"
@@ -313,7 +314,8 @@ def _check_end(resolved: ResolvedHost, branch: DriverBranch, now: datetime, find
     if end is None or f"{now:%Y-%m}" <= end.date:
         return
     message = (
-        f"its driver is from branch {branch.number}, which reached end of life in {end.date} ({end.source})"
+        f"the host's driver is from branch {branch.number}, which reached end of life in "
+        f"{end.date} ({end.source})"
     )
     findings.add(
         Code.BRANCH_ENDED,
@@ -333,6 +335,6 @@ def check_canary(changes: Sequence[Change], canaries: Sequence[Canary], findings
     ]
     if len(upgraded) > 1 and not any(change.id in first for change in upgraded):
         others = listed([change.host.name for change in upgraded[1:]], shown=6)
-        message = f"it gets the new driver at the same time as {others}, without a canary"
+        message = f"the host is updated to the new driver at the same time as {others}, without a canary"
         remedy = "set disruption: {canary: 1} to check its guests before the next host is changed"
         findings.add(Code.DRIVER_WITHOUT_CANARY, upgraded[0].subject, message, remedy)

@@ -306,7 +306,8 @@ def find_uncertain_starts(
             if not _is_certain((now if came else later)[index], board, coming, following):
                 what = "an incoming VM" if came else "a VM of the plan"
                 yield (
-                    f"all VMs fit on {now[index].host.name}, but ESXi's GPU choices may leave no GPU "
+                    f"all VMs fit on {now[index].host.name}, but after ESXi chooses the GPUs, "
+                    "none may be left "
                     f"for {what}"
                 )
                 break

@@ -157,7 +157,7 @@ def _take_members(
             continue
         lost = cut_off(view, nic.device, observed.facts.switches)
         if lost is not None:
-            remedy = f"remove it from {lost.switch} first, then run `plan` again"
+            remedy = f"remove the NIC from {lost.switch} first, then run `plan` again"
             findings.add(Code.NIC_IN_USE, subject, str(lost), remedy)
             continue
         edit = Edit(
@@ -165,7 +165,9 @@ def _take_members(
         )
         if entry.mode == "check":
             message = f"{nic.device} is not an uplink of {switch.name}, as the plan file requires"
-            findings.add(Code.SETTING_DIFFERS, subject, message, "add it manually, or set `mode: enforce`")
+            findings.add(
+                Code.SETTING_DIFFERS, subject, message, "add the NIC manually, or set `mode: enforce`"
+            )
             continue
         switch.members[host.moid] = (*now, nic.device)
         switch.edits = [one for one in switch.edits if one.key != edit.key]

@@ -121,7 +121,8 @@ def check_vlan(
     _take_vms(users, found, desired, observed)
     if users.known:
         message = (
-            f"VLAN {line.vlan} would disconnect objects on {line.name}: {listed(users.known, shown=_SHOWN)}"
+            f"changing to VLAN {line.vlan} would disconnect objects on {line.name}: "
+            f"{listed(users.known, shown=_SHOWN)}"
         )
         remedy = "create a new port group for this VLAN, or move the objects to another one first"
         findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy)

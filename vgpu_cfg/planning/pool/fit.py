@@ -113,7 +113,7 @@ def _collect(
                 if all(gpu is not other for other in group.gpus):
                     group.gpus.append(gpu)
         if 0 < room < variant.count(need):
-            words = f"capacity for only {room} of the {variant.count(need)} {need.name} that a VM requires"
+            words = f"capacity for only {room} of the {variant.count(need)} {need.name} that a VM needs"
             short.append(Limit(Code.GPU_FULL, words))
 
 

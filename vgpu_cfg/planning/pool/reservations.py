@@ -174,7 +174,7 @@ def _wanted(desired: DesiredPlan, gpus: EstateGpus, findings: Findings) -> Reser
 def _need(gpu: GpuEntry, gpus: EstateGpus, cluster: str) -> tuple[str, str, int] | str:
     """Return the board, the profile and how many of it fit on a GPU, or why that is unknown."""
     if gpu.pin:
-        return "a GPU cannot be reserved by its PCI address: reservations count GPUs"
+        return "a GPU cannot be reserved by its PCI address: reservations are for a number of GPUs"
     if gpu.memory is not None:
         return _smallest(gpu, gpu.memory, gpus, cluster)
     if gpu.kind == "vgpu":
@@ -183,11 +183,17 @@ def _need(gpu: GpuEntry, gpus: EstateGpus, cluster: str) -> tuple[str, str, int]
         needs = gpus.reader.needs(gpu.profile[0].name)
         boards = [key for key in needs if (cluster, key) in gpus.totals]
         if len(boards) != 1:
-            return f"{gpu.profile[0].name} does not match exactly one board model in the cluster"
+            return (
+                f"{gpu.profile[0].name} must match exactly one board model in the cluster, but "
+                "matches none or several"
+            )
         return boards[0], gpu.profile[0].name, needs[boards[0]].max_per_gpu
     boards = sorted(gpus.boards_for(gpu.device, cluster))
     if len(boards) != 1:
-        return f"a GPU with {gpu.device} does not match exactly one board model in the cluster"
+        return (
+            f"a GPU with {gpu.device} must match exactly one board model in the cluster, but matches "
+            "none or several"
+        )
     return boards[0], "", 1
 
 

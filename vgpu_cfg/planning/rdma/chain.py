@@ -168,8 +168,7 @@ def _firmware(placed: Placed, view: HostView, reported: Mapping[str, str]) -> Ch
         return ChainLink(FIRMWARE, LinkState.PENDING, f"the guest has set {what}")
     if staged is not None and staged.state == "failed":
         remedy = (
-            "see the guest's log; if mlxconfig does not list ATS_ENABLED for a NIC, its firmware must be "
-            "updated"
+            "see the guest's log; if mlxconfig does not list ATS_ENABLED for a NIC, update the NIC's firmware"
         )
         return ChainLink(FIRMWARE, LinkState.OFF, f"the guest could not set {what}: {staged.why}", remedy)
     if reading.is_absent and _is_handed_out(view, placed.nic):
@@ -206,15 +205,17 @@ def _restart(placed: Placed, kernel: ChainLink, firmware: ChainLink, *, restarts
     if firmware_in_guest(placed.extra_config) is not None and firmware.state is LinkState.PENDING:
         remedy = "restart the host; if the guest still reports False afterwards, power-cycle the host"
         return ChainLink(
-            RESTART, LinkState.PENDING, "the host must be restarted to activate the guest's setting", remedy
+            RESTART, LinkState.PENDING, "the guest's setting takes effect only after a host restart", remedy
         )
     if states & {LinkState.SET_BY_PLAN, LinkState.PENDING}:
         if restarts:
             return ChainLink(RESTART, LinkState.SET_BY_PLAN, "the plan restarts the host")
         remedy = "restart the host; power-cycle it only if a restart is not enough"
-        return ChainLink(RESTART, LinkState.PENDING, "the host must be restarted to activate it", remedy)
+        return ChainLink(
+            RESTART, LinkState.PENDING, "the setting takes effect only after a host restart", remedy
+        )
     if LinkState.OFF in states:
-        return ChainLink(RESTART, LinkState.UNKNOWN, "a host restart is required after it is set")
+        return ChainLink(RESTART, LinkState.UNKNOWN, "after it is set, the host must be restarted")
     if LinkState.UNKNOWN in states:
         return ChainLink(RESTART, LinkState.UNKNOWN, "it is unknown whether the host was restarted")
     return ChainLink(RESTART, LinkState.ON, "all settings are active")

@@ -98,8 +98,8 @@ class RdmaChecks:
         parts = dict.fromkeys(need.name for need in resolved.fit.variant if not need.is_full)
         if parts:
             message = (
-                f"it uses fractions of a GPU ({listed(parts)}); NVIDIA supports GPUDirect RDMA only for "
-                "certain vGPUs and does not list them"
+                f"the VM uses fractions of a GPU ({listed(parts)}); NVIDIA supports GPUDirect RDMA only for "
+                "certain vGPUs, and does not list these"
             )
             remedy = "use a full-GPU profile, or measure the bandwidth from GPU memory with `vgpu-cfg verify`"
             self._findings.add_vm(Code.GPUDIRECT_ON_FRACTION, resolved.desired, message, remedy)

@@ -67,7 +67,7 @@ def report_lost(lost: Sequence[LostHost], findings: Findings) -> None:
     """Report each such host with the plan's VMs on it."""
     for one in lost:
         subject = Subject(kind="host", name=one.host.name, moid=one.host.moid)
-        message = f"it {one.connection.words}, and VMs in the plan are on it: {'; '.join(told_of(one))}"
+        message = f"the host {one.connection.words}, and VMs in the plan are on it: {'; '.join(told_of(one))}"
         findings.add(Code.HOST_LOST, subject, message, _remedy(one))
 
 
@@ -191,7 +191,8 @@ def _step_words(lost: LostHost) -> Iterator[str]:
         yield (
             f"If {name} cannot be recovered, make sure that it remains powered off: a VM that runs on two "
             "hosts corrupts its disks. Then remove the host from vCenter's inventory (the VMs' files are "
-            f"kept), and register their .vmx files on other hosts: {places}. `apply` continues with them."
+            f"kept), and register their .vmx files on other hosts: {places}. `apply` continues "
+            "with these VMs."
         )
     rest = [vm.name for vm in lost.vms if not vm.could_start_on]
     if rest:

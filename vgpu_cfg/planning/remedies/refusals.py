@@ -204,7 +204,7 @@ def _assess_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Sh
     if room >= count:
         return
     if room:
-        found.add(Code.GPU_FULL, f"capacity for {room} of the {count} × {need.name} that a VM requires")
+        found.add(Code.GPU_FULL, f"capacity for {room} of the {count} × {need.name} that a VM needs")
     for code, text, remedy in refused:
         found.add(code, text)
         found.remedy = found.remedy or remedy
@@ -257,7 +257,7 @@ def _gpu_text(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str
         case Code.CLASSES_CANNOT_SHARE:
             return f"is running another series ({holders}); ESXi {host.host.version} cannot mix series"
         case Code.HOLDER_UNKNOWN:
-            return f"is in use, but its usage could not be determined ({holders})"
+            return f"is in use, but vgpu-cfg could not determine how much ({holders})"
         case Code.SPREAD_IMPOSSIBLE:
             return f"already has a VM from this item ({holders})"
         case Code.NOT_SHARED_DIRECT | Code.NO_HOST_DRIVER:
@@ -396,7 +396,9 @@ def _refusal(initial: ShapeFits, placed: Placed, baseline: Baseline) -> Refusal:
 def _reached(placed: Placed) -> str:
     """Say how far the search came: how many VMs are placed, and how many could be as far as is proven."""
     total = len(placed.fits) + len(placed.failed)
-    return f"{len(placed.fits):,} of {total:,} VMs are placed; at most {placed.most_placed:,} can be placed"
+    return (
+        f"{len(placed.fits):,} of {total:,} VMs are placed; no more than {placed.most_placed:,} can be placed"
+    )
 
 
 def _report(resolved: ResolvedVm, refusal: Refusal, verdict: NoPlace, findings: Findings) -> None:

@@ -219,7 +219,7 @@ class HostUndo:
         self._observed = self._as_undone(first.values())
         host = self.run.after.host_by_moid.get(moid)
         if host is None or host.connection is not Connection.CONNECTED:
-            self._tell(changes[0].subject, "no response from the host", "reconnect it, then rerun `apply`")
+            self._tell(changes[0].subject, "the host is not responding", "reconnect it, then rerun `apply`")
             return []
         wanted = self._wanted(changes)
         work = self._work(host, wanted)

@@ -486,7 +486,7 @@ def _given_back(
         return
     again = None if before is None else _again(before, was, run)
     if before is None or again is None:
-        run.cannot(change, f"{device.was} cannot be restored", "run `apply`, or add it in vCenter")
+        run.cannot(change, f"{device.was} cannot be restored", "run `apply`, or add the device in vCenter")
         return
     yield device_edit(_topic(before), Edit(key=_noun(before), after=_words(before)), [again])
 

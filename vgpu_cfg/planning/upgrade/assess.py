@@ -211,7 +211,7 @@ def _blocked(host: Host, patient: Patient, present: str, wanted: str, target: Ta
     if mark is not None:
         return f"plan {mark.plan} is changing it"
     if host.is_in_maintenance_mode:
-        return "it is in maintenance mode, but not for vgpu-cfg"
+        return "it is in maintenance mode, but not because of vgpu-cfg"
     if (target.driver or target.fixed) and not wanted:
         return f"no version with the fix is specified for branch {branch_of(present) or '?'}"
     facts = patient.observed.facts.clusters.get(host.owner_moid, ClusterFacts())
@@ -275,7 +275,7 @@ def _with_hot_migration(observed: Inventory) -> Inventory:
 def _fate(vm: Vm, cluster: Cluster | None, facts: ClusterFacts, observed: Inventory) -> tuple[Fate, str]:
     detail = vm.detail
     if detail is None:
-        return Fate.STAYS, "this account cannot read its devices"
+        return Fate.STAYS, "this account cannot read the VM's devices"
     if why := why_cold(detail, observed):
         return Fate.OFF, why
     if cluster is None or cluster.is_standalone or len(cluster.host_moids) < 2:

@@ -215,7 +215,7 @@ UNKNOWN_OWNER = "unknown owner"
 _ASKS = {
     Fate.MOVES: "Moved by vMotion, no action required",
     Fate.OFF: "Power off before this time, power on afterward",
-    Fate.STAYS: "Move or power off before this time: vgpu-cfg cannot move them",
+    Fate.STAYS: "Move or power off before this time: vgpu-cfg cannot move these VMs",
 }
 
 

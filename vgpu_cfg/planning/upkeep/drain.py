@@ -122,7 +122,8 @@ def make_drain(
             raise UnsafePlan(
                 f"the host {host.connection.words}, so its VMs cannot be moved",
                 subject=host.name,
-                remedy=f"reconnect it first; `vgpu-cfg cordon host:{host.name}` keeps new VMs off the host",
+                remedy=f"reconnect the host first; `vgpu-cfg cordon host:{host.name}` keeps new VMs off "
+                "the host",
             )
     refuse_unclear(options.power_off, observed)
     draining = _Draining(away, observed, catalog, desired, options)

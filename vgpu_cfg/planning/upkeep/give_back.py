@@ -165,7 +165,7 @@ class _GivenBack:
         what = f"it cannot be moved back to {host.name}" if vm.is_on else "it stays powered off"
         again = shlex.join(_again(host))
         remedy = f"free capacity there (`vgpu-cfg inventory --host {host.name}` lists its users); then "
-        self._tell(vm, f"{what}: {why}", f"{remedy}`{again}` returns it; --stay cancels the return")
+        self._tell(vm, f"{what}: {why}", f"{remedy}`{again}` moves the VM back; --stay cancels the return")
 
     def _tell(self, vm: Vm, message: str, remedy: str) -> None:
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
@@ -188,8 +188,8 @@ def _again(host: Host) -> list[str]:
 def _why_not_yet(host: Host) -> tuple[str, str]:
     """Return why a host accepts no returning VM now, and the step to take first."""
     if host.connection is not Connection.CONNECTED:
-        message, first = f"{host.name} {host.connection.words}", "reconnect it"
+        message, first = f"{host.name} {host.connection.words}", "reconnect the host"
     else:
-        message, first = f"{host.name} is in maintenance mode", "take it out of maintenance mode"
+        message, first = f"{host.name} is in maintenance mode", "take the host out of maintenance mode"
     again = shlex.join(_again(host))
     return f"it cannot be moved back: {message}", f"{first}; then `{again}` moves the VM back"

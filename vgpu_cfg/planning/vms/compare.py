@@ -267,8 +267,8 @@ def report_dropped(vm: PlacedVm, findings: Findings) -> None:
         words = listed((f"{key} ({shown})" for key, shown in dropped.items()), shown=6)
         message = f"keys removed from the plan file and no longer managed: {words}"
         remedy = (
-            "the current values are kept; to change one, add its key again. This finding is reported until "
-            "the VM changes again"
+            "the current values are kept; to change one, add its key again. This finding is shown until "
+            "the VM is changed again"
         )
         findings.add_vm(Code.NO_LONGER_MANAGED, vm.desired, message, remedy)
 

@@ -142,7 +142,7 @@ def _report_spared(vm: Vm, disks: Sequence[VirtualDisk], findings: Findings) -> 
     named = ", ".join(map(disk_text, disks))
     if vm.detail is not None and vm.detail.snapshot_moid is not None:
         message = (
-            "it has snapshots, so vCenter would also delete the snapshots' disks that the plan did not "
+            "the VM has snapshots, so vCenter would also delete the snapshots' disks that the plan did not "
             f"create: {named}"
         )
         remedy = "delete its snapshots in vCenter, or specify each of these disks: "
@@ -277,7 +277,7 @@ def _tell_other_name(vm: Vm, findings: Findings) -> None:
     """Report the known name of a VM to be deleted, if it is not the plan file's."""
     if vm.called:
         message = f"its name in vCenter is {vm.called}, and it has the plan's owner mark"
-        remedy = f"to keep it, first remove its mark: {unmarked(vm)}"
+        remedy = f"to keep the VM, first remove its owner mark: {unmarked(vm)}"
         findings.add(Code.RENAMED, Subject(kind="vm", name=vm.name, moid=vm.moid), message, remedy)
 
 

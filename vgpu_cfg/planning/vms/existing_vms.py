@@ -151,8 +151,10 @@ def assess_changes(
     """Report the obstacles to the changes of an existing VM."""
     cycle = [change for change in changes if change.impact is Impact.POWER_CYCLE]
     if cycle and vm.power_state is PowerState.SUSPENDED:
-        message = "it is suspended and cannot be changed"
-        findings.refuse_vm(Code.SUSPENDED, resolved.desired, message, "resume it or power it off in vCenter")
+        message = "the VM is suspended and cannot be changed"
+        findings.refuse_vm(
+            Code.SUSPENDED, resolved.desired, message, "resume the VM, or power it off in vCenter"
+        )
     elif cycle and not options.allow_power_cycle:
         live = {"power", *(one.edit.key for one in edits.edits if one.is_live)}
         keys = dict.fromkeys(edit.key for change in cycle for edit in change.edits if edit.key not in live)
@@ -179,7 +181,9 @@ def assess_changes(
         message = "a disk cannot be extended while the VM has snapshots"
         findings.add_vm(Code.DISK_HAS_SNAPSHOT, resolved.desired, message, "delete its snapshots first")
     if resolved.base.firmware.casefold() == "bios" and resolved.desired.gpus:
-        message = "it uses BIOS firmware, but GPUs require EFI, and its installed OS would not boot with EFI"
+        message = (
+            "the VM uses BIOS firmware, but GPUs require EFI, and the installed OS would not boot with EFI"
+        )
         remedy = "recreate the VM from an EFI template: delete it, and run `plan` again"
         findings.refuse_vm(Code.FIRMWARE_IS_BIOS, resolved.desired, message, remedy)
     if not vm.is_on and resolved.desired.power is DesiredPower.ON and not _minds_power(resolved):

@@ -41,21 +41,23 @@ def check_expiry(vm: DesiredVm, existing: Vm | None, today: date, findings: Find
     day = vm.expires.isoformat()
     if vm.is_expired(today):
         if existing is not None and not existing.is_on:
-            message = f"it expired on {day}, so it stays powered off"
-            findings.add_vm(Code.EXPIRED, vm, message, "remove it from the plan file, or set another date")
+            message = f"the VM expired on {day}, so it stays powered off"
+            findings.add_vm(
+                Code.EXPIRED, vm, message, "remove the VM from the plan file, or set another date"
+            )
         elif existing is None:
-            message = f"it expired on {day}, so it is not created"
-            remedy = "remove it from the plan file, or set another date"
+            message = f"the VM expired on {day}, so it is not created"
+            remedy = "remove the VM from the plan file, or set another date"
             findings.add_vm(Code.EXPIRED, vm, message, remedy, Severity.WARNING)
         else:
-            message = f"it expired on {day}"
+            message = f"the VM expired on {day}"
             remedy = "use `vgpu-cfg apply --expired` to shut down expired VMs, or set another date"
             findings.add_vm(Code.EXPIRED, vm, message, remedy, Severity.WARNING)
     elif left <= LAST_WARNING:
         when = "tomorrow" if left else "today"
-        findings.add_vm(Code.EXPIRES_NEXT, vm, f"it expires {when}, on {day}", _LATER)
+        findings.add_vm(Code.EXPIRES_NEXT, vm, f"the VM expires {when}, on {day}", _LATER)
     elif left <= FIRST_WARNING:
-        findings.add_vm(Code.EXPIRES_SOON, vm, f"it expires in {left.days} days, on {day}", _LATER)
+        findings.add_vm(Code.EXPIRES_SOON, vm, f"the VM expires in {left.days} days, on {day}", _LATER)
 
 
 def with_expired_at_rest(desired: DesiredPlan, observed: Inventory) -> DesiredPlan:

@@ -155,7 +155,7 @@ def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[
         yield "it is a template", "use another name or folder for the plan's VM, or exclude it with --only"
     elif mark is not None and found.is_copy:
         message = (
-            f"it is a copy: its owner mark was written for the VM with instance UUID {mark.instance_uuid}"
+            f"the VM is a copy: its owner mark was written for the VM with instance UUID {mark.instance_uuid}"
         )
         remedy = (
             f"make sure that {mark.plan}/{mark.vm} does not belong to another plan; then remove its mark, "
@@ -165,7 +165,8 @@ def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[
     elif mark is not None and not mark.is_named(desired.identity):
         with_id = f" with the ID {mark.id}" if mark.id else ""
         message = (
-            f"it has the owner mark {mark.plan}/{mark.vm}{with_id}, written by {mark.made_by or 'unknown'}"
+            f"the VM has the owner mark {mark.plan}/{mark.vm}{with_id}, written by "
+            f"{mark.made_by or 'unknown'}"
         )
         remedy = (
             f"release it with {mark.plan}'s plan file: `vgpu-cfg forget {quote(mark.plan)}.yaml "
@@ -173,14 +174,17 @@ def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[
         )
         yield message, remedy
     elif mark is not None:
-        message = f"it already belongs to this plan as VM {mark.vm}"
+        message = f"the VM already belongs to this plan as {mark.vm}"
         yield message, f"change its name back to {mark.vm}, in vCenter or in the plan file"
     elif found.name != wanted.name:
         message = f"its name in vCenter is {found.name!r}, which vCenter treats as the same name"
         yield message, f"use the name {found.name}"
     elif not found.instance_uuid:
         message = "vCenter does not report its instance UUID, which distinguishes a VM from a copy"
-        yield message, "make sure that its host is connected and that the account has read access to it"
+        yield (
+            message,
+            "make sure that the VM's host is connected and that the account has read access to the VM",
+        )
 
 
 def _report_elsewhere(
@@ -309,7 +313,8 @@ def _refuse_marked_hosts(
             host = observed.host_by_moid[moid]
             subject = Subject(kind="host", name=host.name, moid=moid)
             message = (
-                f"the plan has been changing it since {facts.mark.since:%Y-%m-%d %H:%M} and is not finished"
+                f"the plan has been changing the host since {facts.mark.since:%Y-%m-%d %H:%M} and "
+                "is not finished"
             )
             remedy = "run `apply` to finish the changes, then run `forget`"
             findings.add(Code.HOST_STILL_MARKED, subject, message, remedy)

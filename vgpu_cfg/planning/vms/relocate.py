@@ -267,7 +267,7 @@ class NamePlanner:
             )
             self.findings.add_vm(Code.RENAMED, way.resolved.desired, message, remedy)
         if way.before.moid != way.after.moid:
-            message = f"it is in {_path(way.before)}, but the plan file specifies {_path(way.after)}"
+            message = f"the VM is in {_path(way.before)}, but the plan file specifies {_path(way.after)}"
             remedy = "`apply` moves it there; to keep it, change `folder`, or set `ignore: [folder]`"
             self.findings.add_vm(Code.IN_OTHER_FOLDER, way.resolved.desired, message, remedy)
 

@@ -156,7 +156,7 @@ def _prepared(situation: Situation, host: Host, found: Diagnostic) -> Iterator[C
     firmware = _newer_firmware(situation, host)
     acts: dict[str, tuple[str, tuple[Effect, ...]]] = {
         Code.LOCKDOWN: (
-            f"disable lockdown mode on {name} during the work",
+            f"disable lockdown mode on {name} while the host is changed",
             (set_in_facts(moid, lockdown="lockdownDisabled"),),
         ),
         Code.OTHERS_MAINTENANCE: (
@@ -202,7 +202,7 @@ def _holders(situation: Situation, host: Host, message: str) -> Iterator[Candida
             yield from move_away(situation, [vm])
             yield switch_off(situation, [vm], host)
         if vm.detail is not None and vm.detail.passthrough:
-            says = f"have its owner remove the passthrough device from {vm.name}"
+            says = f"have the owner remove the passthrough device from {vm.name}"
             off = carried_out([existing_vms.switch_off(vm)], situation.catalog)
             effect = together((off, set_in_detail(vm.moid, passthrough=())))
             yield act(says, effect, cost=Cost.POWER_CYCLE, touches=(vm.moid,))

@@ -48,7 +48,7 @@ def _from_vms(situation: Situation) -> Iterator[Candidate]:
 
 def _entry(situation: Situation, hosts: Sequence[Host]) -> Candidate:
     names = [host.name for host in hosts]
-    says = f"let the plan prepare {', '.join(names)} as its VMs require"
+    says = f"let the plan prepare {', '.join(names)} as its VMs need"
     is_idle = not any(gpu.vm_moids for host in hosts for gpu in host.gpus)
     cost = Cost.GPU_MODE if is_idle else Cost.HOST_RESTART
 

@@ -205,7 +205,7 @@ def _rules(situation: Situation, loc: Loc | None, section: str, code: str) -> It
             says = "keep passthrough enabled for the device"
             yield Candidate(FixKind.LEAVE, says, edits=(Edit((*at, "use"), "passthrough"),))
     if code == Code.NOT_SUPPORTED and loc is not None and situation.data_at((*loc, "graphics_type")):
-        says = "use the graphics type that vGPUs require"
+        says = "use the graphics type that vGPUs need"
         yield Candidate(FixKind.FILE, says, edits=(Edit((*loc, "graphics_type"), "sharedDirect"),))
 
 

@@ -25,7 +25,7 @@ def test_a_host_that_this_plan_told_to_reboot_comes_back_by_itself() -> None:
     assert kinds(found) == []
     (told,) = [one for one in found.diagnostics if one.code == "VG526"]
     assert told.severity is Severity.WARNING
-    assert told.message == "it is rebooting for this plan and will reconnect"
+    assert told.message == "the host is rebooting for this plan and will reconnect"
 
 
 def test_a_host_that_another_plan_took_down_is_left_to_it() -> None:
@@ -34,4 +34,4 @@ def test_a_host_that_another_plan_took_down_is_left_to_it() -> None:
     assert kinds(found) == []
     (told,) = [one for one in found.diagnostics if one.code == "VG526"]
     assert told.severity is Severity.WARNING
-    assert told.message.startswith("it does not respond; plan other took it down; no VM")
+    assert told.message.startswith("the host does not respond; plan other took it down; no VM")

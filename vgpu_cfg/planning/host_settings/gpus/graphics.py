@@ -58,7 +58,7 @@ GROUP = "graphics"
 
 _TYPE_WORDS = {GraphicsType.SHARED: "Shared", GraphicsType.SHARED_DIRECT: "SharedPassthru"}
 _POLICY_WORDS = {AssignmentPolicy.PERFORMANCE: "Performance", AssignmentPolicy.CONSOLIDATION: "Consolidation"}
-_KEPT = "no rule covers this GPU, so it keeps its type"
+_KEPT = "no rule covers this GPU, so it keeps its graphics type"
 _SOURCE = "NVIDIA AI Enterprise 5.0 User Guide 2.7.6; vim HostGraphicsConfig"
 
 

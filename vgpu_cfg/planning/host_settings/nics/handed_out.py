@@ -42,7 +42,7 @@ HANDED_OUT, HOSTS_OWN = "passthrough", "host"
 GROUP = "passthrough"
 """Of GPUs and NICs alike: `UpdatePassthruConfig` takes all functions of a host at once."""
 
-TAKE_IT_OUT = "ask the VM's owner to remove the device from it first, or set `use: passthrough`"
+TAKE_IT_OUT = "ask the VM's owner to remove the device first, or set `use: passthrough`"
 
 BY_FIRMWARE = "enabled by the plan's firmware settings"
 WAITS_FOR_IOMMU = "after the BIOS setting in the same plan file"
@@ -97,7 +97,7 @@ def _objects_to_passthrough(view: HostView, desired: DesiredSetting) -> Objectio
         holders = view.holders.get(desired.device)
         return Objection(Code.NIC_IN_USE, held_by(holders), TAKE_IT_OUT) if holders else None
     if reason := base_unread(view):
-        message = f"it is unknown whether the host uses {desired.device}: {reason}"
+        message = f"cannot determine whether the host uses {desired.device}: {reason}"
         return Objection(Code.SETTING_UNREAD, message, "fix the cause, then run `plan` again")
     function, nic = _function(view, desired.device), view.nic(desired.device)
     if function is not None and not function.passthrough_capable and WAITS_FOR_IOMMU not in desired.note:

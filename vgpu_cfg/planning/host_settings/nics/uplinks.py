@@ -95,7 +95,7 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     if home is None or home == switch or not switch:
         return None
     message = f"{desired.device} is an uplink of {home}"
-    return Objection(Code.NIC_IN_USE, message, f"remove it from {home}, then run `plan` again")
+    return Objection(Code.NIC_IN_USE, message, f"remove the NIC from {home}, then run `plan` again")
 
 
 def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[SwitchWrite]:

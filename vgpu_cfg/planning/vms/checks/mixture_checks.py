@@ -28,7 +28,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
-_SLOWEST = "every step waits for the slowest"
+_SLOWEST = "every training step waits for the slowest"
 _ONE_INSTANCE = "use one vGPU per VM: a larger profile, or more VMs"
 
 

@@ -317,7 +317,7 @@ def check_host(
     if claims and users:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
         message = (
-            f"powered-off VMs outside the plan require its GPUs, which vCenter does not reserve: "
+            f"powered-off VMs outside the plan need the host's GPUs, which vCenter does not reserve: "
             f"{listed(off)}"
         )
         findings.add(Code.POWERED_OFF_CLAIM, subject, message, "inform the VMs' owners, or use another host")
@@ -365,7 +365,7 @@ def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], find
         message = (
             f"{names} should run on different hosts but are all on {host_name}"
             if most == 1
-            else f"{host_name} should have at most {most} of these VMs: {names}"
+            else f"{host_name} should have no more than {most} of these VMs: {names}"
         )
         severity = None if is_must else Severity.INFO
         movable = [one for one in resolved_vms if _has_way(one)]
@@ -466,8 +466,8 @@ def _check_memory(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Fin
     if resolved.memory_mib < framebuffer_mib:
         message = f"the VM has {gib(resolved.memory_mib)} of memory, but its GPUs have {gib(framebuffer_mib)}"
         remedy = (
-            f"set memory: {whole_gib(framebuffer_mib)}, or ignore this if no workload uses that much GPU "
-            "memory"
+            f"set memory: {whole_gib(framebuffer_mib)}, or ignore this finding if no workload uses "
+            "that much GPU memory"
         )
         findings.add_vm(Code.MEMORY_BELOW_FRAMEBUFFER, resolved.desired, message, remedy)
 

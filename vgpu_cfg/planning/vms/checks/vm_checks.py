@@ -172,7 +172,7 @@ def check_kept(resolved: ResolvedVm, findings: Findings) -> None:
             message = f"cloned from {template.name} before that template was last edited"
         if message:
             remedy = (
-                "nothing to do if the VM may stay as it is; to get the new disks, delete it (`destroy` with "
+                "if the VM can stay unchanged, do nothing; for the new disks, delete the VM (`destroy` with "
                 "--only and its name) and run `apply`"
             )
             findings.add_vm(Code.KEPT_AS_CREATED, vm, f"{message}; it keeps its disks", remedy)
@@ -185,7 +185,7 @@ def check_kept(resolved: ResolvedVm, findings: Findings) -> None:
         ]
         least = min(alike, key=lambda one: one.framebuffer_gb, default=held)
         if held is not None and least is not None and least.framebuffer_gb < held.framebuffer_gb:
-            message = f"keeps {held.name}, though {least.name} would serve"
+            message = f"keeps {held.name}, although {least.name} would be enough"
             line = least.name if len(vm.gpus) == 1 else f"{{profile: {least.name}, count: {len(vm.gpus)}}}"
             line = f"set `gpus: {line}`" if len({*vm.gpus}) == 1 else f"name {least.name} in `gpus`"
             remedy = f"to shrink it, {line} and add --allow-power-cycle"

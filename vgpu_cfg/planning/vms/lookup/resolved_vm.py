@@ -62,7 +62,7 @@ from vgpu_cfg.planning.vms.lookup.wanted import (
     own_gpus,
 )
 
-_MAY_READ = "make sure that its host is connected, and that the account has read access to it"
+_MAY_READ = "make sure that the VM's host is connected, and that the account has read access to the VM"
 
 # Belief: guest-tools-state-of-templates.
 NO_TOOLS = "guestToolsNotInstalled"
@@ -244,7 +244,7 @@ def resolve_vm(
         return None
     if folder is not None and vm.source is None:
         where = folder.inventory_path or folder.name
-        message = f"it is not in {where}, and no source is specified to create it from"
+        message = f"the VM is not in {where}, and the plan does not specify a source to create it from"
         remedy = (
             "specify its template, or set {scratch: guest id}; if the VM exists, correct its name or folder"
         )
@@ -431,7 +431,7 @@ def _without(vm: DesiredVm) -> str:
         return "guest operations do not work, so the guest cannot be staged"
     if by == "ssh":
         return "vCenter does not report the guest's address, so the address must be set in the plan file"
-    return "cloud-init cannot access its data, and the guest reports neither its address nor its status"
+    return "cloud-init cannot access its data, and the guest's address and status are not reported"
 
 
 def is_elsewhere(resolved: ResolvedVm, observed: Inventory, site: Site) -> bool:
