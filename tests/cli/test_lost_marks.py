@@ -64,7 +64,7 @@ def test_who_took_a_host_down_by_hand_is_told(vgpu_cfg: CommandLine) -> None:
     plan = vgpu_cfg.write("pair.yaml", PLAN)
     Colleague(vgpu_cfg.lab("two-hosts-roce")).takes_down("esx-roce-02.lab")
     told = vgpu_cfg.done("plan", plan).told
-    assert "VG525 esx-roce-02.lab: it is in maintenance mode (since" in told
+    assert "VG525 esx-roce-02.lab: the host is in maintenance mode (since" in told
     assert f"by {NAME}), but not because of vgpu-cfg; the plan prepares it and leaves" in told
 
 

@@ -32,11 +32,11 @@ def runs(**more: Any) -> dict[str, Any]:
     ("days", "found", "says"),
     [
         (8, [], ""),
-        (7, ["VG263"], "it expires in 7 days"),
-        (2, ["VG263"], "it expires in 2 days"),
-        (1, ["VG264"], "it expires tomorrow"),
-        (0, ["VG264"], "it expires today"),
-        (-1, ["VG010"], "it expired on 2026-11-19"),
+        (7, ["VG263"], "the VM expires in 7 days"),
+        (2, ["VG263"], "the VM expires in 2 days"),
+        (1, ["VG264"], "the VM expires tomorrow"),
+        (0, ["VG264"], "the VM expires today"),
+        (-1, ["VG010"], "the VM expired on 2026-11-19"),
     ],
 )
 def test_a_vm_is_warned_of_twice(days: int, found: list[str], says: str) -> None:

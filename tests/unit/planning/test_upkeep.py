@@ -138,7 +138,7 @@ def test_no_vm_is_brought_home_to_where_it_has_no_room_any_more() -> None:
     assert (findings(taken), kinds(taken)) == ([("VG548", "a")], [])
     says = "it stays powered off: esx-01 has no free capacity for it"
     assert taken.diagnostics[0].message == says
-    assert "`vgpu-cfg uncordon host:esx-01 --restore` returns it" in taken.diagnostics[0].remedy
+    assert "`vgpu-cfg uncordon host:esx-01 --restore` moves the VM back" in taken.diagnostics[0].remedy
     assert kinds(given_back()) == ["power_on_vm a", "set_attributes a"]
 
 

@@ -352,7 +352,7 @@ def check_keys(
     vm, mark = resolved.desired, update.known.mark_text
     if held is Held.UNSEEN:
         message = (
-            "the guest has the plan's keys, but they are not on this machine, so its secrets are not compared"
+            "the guest has the plan's keys, but they are not on this machine; its secrets are not compared"
         )
         message += "" if is_printed_by_command(desired) else ", so apply rejects the plan"
         findings.add_vm(Code.KEYS_ABSENT, vm, message, remedy_absent(desired))

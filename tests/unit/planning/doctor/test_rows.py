@@ -90,7 +90,7 @@ def test_a_license_that_ends_soon() -> None:
 def test_a_pool_that_ends_soon(ends: date | None, count: int) -> None:
     pool = LicencePool(product="nvaie", count=9, per="vgpu", series=("C",), ends=ends, origin="quotas.yaml:3")
     rows = found(read(), Quotas(file="quotas.yaml", licences=(pool,)))
-    assert rows == [(Kind.LICENCE_ENDS, "vcenter", "nvaie ends on 2026-02-01 (quotas.yaml:3)", "")] * count
+    assert rows == [(Kind.LICENCE_ENDS, "vcenter", "nvaie expires on 2026-02-01 (quotas.yaml:3)", "")] * count
 
 
 def test_sriov_is_off_where_idle_gpus_give_nothing() -> None:
