@@ -52,7 +52,7 @@ def test_the_plan_and_the_runbook_say_so(plan: Path, vgpu_cfg: CommandLine) -> N
     told = " ".join(vgpu_cfg("plan", plan).out.split())
     assert "STARTS half-{1..2}, quarter-{1..4} on esx-a100-01.lab" in told
     assert ONE_BY_ONE in told
-    assert "start one VM at a time, and check which GPU each one got" in vgpu_cfg.done("runbook", plan).out
+    assert "start one VM at a time, and check which GPU each one uses" in vgpu_cfg.done("runbook", plan).out
 
 
 def test_one_size_says_nothing_of_it(plan: Path, vgpu_cfg: CommandLine) -> None:

@@ -78,4 +78,4 @@ def test_who_names_no_tags_logs_in_nowhere_else(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("plan", plan_of(vgpu_cfg))
     ran = vgpu_cfg("plan", plan_of(vgpu_cfg, tags=DAILY))
     assert ran.code == 5
-    assert "responds with 503" in ran.told
+    assert "returned 503" in ran.told

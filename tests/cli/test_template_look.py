@@ -64,7 +64,7 @@ def test_what_a_template_lacks(vgpu_cfg: CommandLine, template: str, code: int, 
 
 def test_a_template_that_reads_another_datasource(vgpu_cfg: CommandLine) -> None:
     ran = look(vgpu_cfg, "with-another-datasource", 8)
-    assert "cloud-init (VMware datasource)" in ran.out.rsplit("lacks: ", 1)[1]
+    assert "cloud-init (VMware datasource)" in ran.out.rsplit("from the template: ", 1)[1]
 
 
 def test_a_fault_while_it_is_looked_at_leaves_no_clone(
