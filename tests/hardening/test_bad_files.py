@@ -48,7 +48,7 @@ def test_json_that_no_reader_takes_is_no_recording(text: str, words: str, name: 
 def test_a_recording_that_cannot_be_written_is_told_and_leaves_nothing(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("inventory", "--record", "nowhere/r.json.gz", *SERVER)
     assert ran.code == 3
-    assert "cannot be written" in ran.told
+    assert "cannot write the recording" in ran.told
     vgpu_cfg.done("inventory", "--record", "r.json.gz", *SERVER)
     recording = load_recording(vgpu_cfg.folder / "r.json.gz")
     (vgpu_cfg.folder / "taken").mkdir()
