@@ -21,6 +21,7 @@ from vgpu_cfg.parsers.guest_system import (
     parse_tracking,
 )
 from vgpu_cfg.parsers.metrics import names_in_metrics, parse_up
+from vgpu_cfg.parsers.nvidia.dcgm import parse_dcgm_health
 from vgpu_cfg.parsers.nvidia.gpu_health import parse_health
 from vgpu_cfg.parsers.nvidia.guest_gpus import parse_guest_query, parse_listed
 from vgpu_cfg.parsers.nvidia.smi import (
@@ -308,6 +309,7 @@ NETWORK: tuple[tuple[Parse, tuple[str, ...]], ...] = (
     ),
     (parse_traffic_class, ("\n a \nb\n", "tclass=x")),
     (parse_rate, ("", "100 Mb/sec\n", "first 100 Gb/sec\nlast", f"first {LONG}")),
+    (parse_dcgm_health, ("", "{}", '{"body": {"Overall Health": {}}}', "Error: no host engine")),
 )
 """Parsers of topologies, RDMA devices and their settings."""
 
