@@ -260,7 +260,7 @@ class Code(StrEnum):
     HOST_GROUP_UNUSABLE = "VG331", "no host in the host group can be used", _E, _O
     HOSTS_EXCLUDED = "VG332", "`place.not_hosts` excludes every host", _E, _O
     HOST_FORBIDDEN = "VG333", "a VM is on a host that `place` excludes", _W, _D
-    RULE_OF_OTHERS = "VG334", "a DRS rule outside the plan excludes the VM from its host", _W, _D
+    RULE_OF_OTHERS = "VG334", "a DRS rule outside the plan prevents the VM from running on its host", _W, _D
     SPREAD_NUMA_NOT_PROMISED = (
         "VG335",
         "ESXi may place VMs that should be separate on the same NUMA node",

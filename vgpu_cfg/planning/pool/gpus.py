@@ -339,7 +339,7 @@ def _of_same_size(gpu: GpuState) -> Iterable[Stranding]:
     if lost >= LEAST_MIB:
         words = f"{whole_gib(lost)} is not enough for another {need.size_gb} GB"
         if not room and lost >= need.framebuffer_mib:
-            words = f"{whole_gib(lost)} beyond the maximum number of {need.size_gb} GB vGPUs"
+            words = f"{whole_gib(lost)} more than {need.size_gb} GB vGPUs can use"
         yield Stranding(StrandedKind.FRAMEBUFFER, words, lost, vms=vms)
 
 
