@@ -17,7 +17,8 @@ def test_answers_are_right_and_recall_is_not_lost() -> None:
     assert measured("held_out")[1] >= 0.6
     assert all(measured(name)[1] >= 0.95 for name in ("third", "fourth", "fifth"))
     assert measured("sixth")[1] >= 0.75
-    assert all(measured(name)[1] >= 0.95 for name in ("seventh", "eighth", "ninth", "tenth", "twelfth"))
+    for name in ("seventh", "eighth", "ninth", "tenth", "twelfth", "thirteenth"):
+        assert measured(name)[1] >= 0.95, name
     assert measured("eleventh")[1] >= 0.9
     assert [key for name in SETS for one in texts(name) for key in one.rows if not explanation_of(key)] == []
 
@@ -36,6 +37,7 @@ def test_enough_was_measured_and_the_docs_have_the_figures() -> None:
         "tenth": 30,
         "eleventh": 18,
         "twelfth": 40,
+        "thirteenth": 40,
     }
     assert [name for name in SETS if len(texts(name)) < least[name]] == []
     assert count_known() >= 400

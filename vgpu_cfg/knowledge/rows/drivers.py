@@ -113,7 +113,7 @@ DRIVER_ROWS = (
                 r"dkms[^\n]*(fail|error|bad return status)[^\n]*nvidia|nvidia[^\n]*dkms[^\n]*(fail|error|bad"
                 r" return status)"
             ),
-            r"unable to (find the kernel source tree|load the kernel module 'nvidia\.ko')",
+            r"unable to find the kernel source tree",
             r"failed to install the kernel module through DKMS",
         ),
         sample="modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-45-generic",

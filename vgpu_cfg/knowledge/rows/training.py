@@ -169,7 +169,7 @@ TRAINING_ROWS = (
     ),
     FaultRow(
         "nccl-watchdog",
-        (r"collective operation timeout", r"detected by watchdog at work"),
+        (r"collective operation timeout", r"detected by watchdog at work", r"timed out in blocking wait"),
         sample=(
             "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=129, OpType=ALLREDUCE,"
             " Timeout(ms)=600000) ran for 600410 milliseconds before timing out."
