@@ -348,9 +348,12 @@ def check_boards(host: Host, unknown: Sequence[str], findings: Findings) -> None
 def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], findings: Findings) -> None:
     """Report VMs of a line that should run apart and share a host; `residents` is by line and host name."""
     used: dict[str, list[str]] = {}
+    alone: dict[str, list[ResolvedVm]] = {}
     for (line, host_name), resolved_vms in residents.items():
         used.setdefault(line, []).append(host_name)
         place = resolved_vms[0].desired.place
+        if "{" not in line and (place.spread is Spread.HOSTS or place.max_per_host):
+            alone.setdefault(host_name, []).extend(resolved_vms)
         if place.max_hosts and len(used[line]) > place.max_hosts:
             allowed = listed(used[line][: place.max_hosts])
             message = f"it is on {host_name}, but `max_hosts` limits these VMs to {allowed}"
@@ -360,7 +363,7 @@ def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], find
         most = 1 if place.spread is Spread.HOSTS else place.max_per_host or len(resolved_vms)
         if len(resolved_vms) <= most:
             continue
-        names = listed((resolved.name for resolved in resolved_vms), shown=6)
+        names = _names(resolved_vms)
         is_must = any(resolved.desired.place.must for resolved in resolved_vms)
         message = (
             f"{names} should run on different hosts but are all on {host_name}"
@@ -373,6 +376,18 @@ def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], find
         for resolved in movable or resolved_vms:
             way = with_way(resolved, message) if movable else by_hand
             findings.add_vm(Code.SPREAD_UNMET, resolved.desired, *way, severity)
+    for host_name, resolved_vms in alone.items():
+        for resolved in resolved_vms[1:] and resolved_vms:
+            message = (
+                f"`place` separates only VMs of one item, and {_names(resolved_vms)} are each an item, all "
+                f"on {host_name}"
+            )
+            remedy = "list them as one item, such as `name: train-{1..2}`, or set `place.hosts` for each"
+            findings.add_vm(Code.SPREAD_UNMET, resolved.desired, message, remedy)
+
+
+def _names(resolved_vms: Iterable[ResolvedVm]) -> str:
+    return listed((resolved.name for resolved in resolved_vms), shown=6)
 
 
 def _has_way(resolved: ResolvedVm) -> bool:
