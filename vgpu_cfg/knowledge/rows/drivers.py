@@ -52,7 +52,7 @@ DRIVER_ROWS = (
     FaultRow(
         "nouveau",
         (
-            r"\bnouveau\b[^\n]*(obtained ownership|loaded|conflict|in use|bound)",
+            r"\bnouveau\b[^\n]*(obtained ownership|loaded|conflict|in use|bound|unknown chipset)",
             r"obtained ownership of the NVIDIA",
             r"NVIDIA probe routine was not called",
             r"nouveau kernel driver is currently in use",

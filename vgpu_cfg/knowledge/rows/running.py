@@ -373,6 +373,7 @@ GENERAL_ROWS = (
         (
             r"virtual machine (hardware )?version[^.\n]*not supported",
             r"does not support the virtual hardware version",
+            r"virtual machine version is not compatible with the version of the host",
         ),
         sample="The virtual machine version is not supported by this host.",
         symptom="the host does not support the VM's hardware version",

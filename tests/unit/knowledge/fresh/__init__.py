@@ -4,7 +4,7 @@
 collected after that, and measured before anything was changed by it. `third.toml`, `fourth.toml`,
 `fifth.toml`, `sixth.toml`, `seventh.toml`, `eighth.toml` and `ninth.toml` followed in the same way; half of
 the sixth are near misses. Half of `tenth.toml` is from the sources of NCCL, Slurm and Linux.
-`eleventh.toml`, `twelfth.toml` and `thirteenth.toml` have texts of issues.
+`eleventh.toml`, `twelfth.toml`, `thirteenth.toml` and `fourteenth.toml` have texts of issues.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ SETS = (
     "eleventh",
     "twelfth",
     "thirteenth",
+    "fourteenth",
 )
 
 
