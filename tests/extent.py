@@ -53,9 +53,10 @@ def each(
 ) -> list[Any]:
     """Return cases for `parametrize`: what `first` does not choose is long, for this reason.
 
-    Of these `--all` runs one of so many, and leaves the others to `--faults`.
+    Of these `--all` runs one of so many, none if that is 0, and leaves the others to `--faults`.
     """
-    others = (pytest.mark.exhaustive if number % one_of else pytest.mark.long for number in itertools.count())
+    late, rare = pytest.mark.long, pytest.mark.exhaustive
+    others = (rare if one_of == 0 or number % one_of else late for number in itertools.count())
     return [pytest.param(*case, marks=() if first(*case) else next(others)(why)) for case in cases]
 
 

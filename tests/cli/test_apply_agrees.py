@@ -120,7 +120,7 @@ def test_a_defect_that_plan_does_not_see_is_still_open(name: str, vgpu_cfg: Comm
         list(combinations(CLOSED, 2)),
         "two defects at once",
         lambda one, other: (CLOSED.index(one) * 7 + CLOSED.index(other)) % 40 == 0,
-        one_of=75,
+        one_of=150,
     ),
 )
 def test_two_defects_at_once_are_found_or_apply_works(one: str, other: str, vgpu_cfg: CommandLine) -> None:
@@ -162,7 +162,7 @@ def test_drawn_cases_without_errors_are_carried_out(vgpu_cfg: CommandLine) -> No
 
 @pytest.mark.parametrize(
     "case",
-    each([(case,) for case in CASES], "cases that are applied in the lab", lambda _: False, one_of=90),
+    each([(case,) for case in CASES], "cases that are applied in the lab", lambda _: False, one_of=180),
 )
 def test_a_case_without_errors_is_carried_out(case: str, vgpu_cfg: CommandLine) -> None:
     assert carried_out(case, vgpu_cfg) == ""

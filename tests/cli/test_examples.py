@@ -53,7 +53,7 @@ def test_there_is_an_example_of_each_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    "example", each(((example,) for example in EXAMPLES), WHY, SMALL.__contains__, one_of=6)
+    "example", each(((example,) for example in EXAMPLES), WHY, SMALL.__contains__, one_of=12)
 )
 def test_an_example_runs_and_goes_again(example: str, vgpu_cfg: CommandLine) -> None:
     plan = Path("examples", example)

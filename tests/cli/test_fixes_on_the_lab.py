@@ -33,7 +33,7 @@ SOON = {case for case in OUTCOMES if TABLE_OF[case].stem == "others_moved"}
 
 
 @pytest.mark.parametrize(
-    "case", each([(case,) for case in OUTCOMES], "fixes that are carried out on the lab", is_soon, one_of=15)
+    "case", each([(case,) for case in OUTCOMES], "fixes that are carried out on the lab", is_soon, one_of=30)
 )
 def test_vms_of_others_fare_as_was_said(case: str, vgpu_cfg: CommandLine) -> None:
     judged = judge(case, vgpu_cfg)

@@ -47,7 +47,7 @@ def is_known(vgpu_cfg: CommandLine, plan: Path | str, **settings: str) -> bool:
         ((example,) for example in OF_HOSTS),
         "every example that prepares hosts: tests/cli/test_remembered.py",
         lambda example: example == OF_HOSTS[-1],
-        one_of=3,
+        one_of=6,
     ),
 )
 def test_the_plan_after_an_example_is_in_sync_and_known(example: str, vgpu_cfg: CommandLine) -> None:

@@ -96,7 +96,7 @@ CASES = {
         ((name,) for name in CASES),
         WHY,
         lambda name: name == next(iter(CASES)),
-        one_of=3,
+        one_of=6,
     ),
 )
 def test_a_guest_that_fails_is_told_with_a_remedy_and_goes_on_once_it_is_mended(

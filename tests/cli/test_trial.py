@@ -337,7 +337,7 @@ UNCERTAIN = {"event-pages-of-1000", "max-query-metrics"}
         ((one,) for one in LIES if one in TRIED - UNFOUND - READ.keys()),
         "a trial for each lie of the lab",
         IN_SHORT.__contains__,
-        one_of=7,
+        one_of=14,
     ),
 )
 def test_a_lie_is_found_and_nothing_is_left(vgpu_cfg: CommandLine, lie: str) -> None:

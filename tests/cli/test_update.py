@@ -106,7 +106,7 @@ def taken_in(vgpu_cfg: CommandLine, *names: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "what", each(((one,) for one in BY_HAND), "each drift by itself", lambda _what: False, one_of=3)
+    "what", each(((one,) for one in BY_HAND), "each drift by itself", lambda _what: False, one_of=6)
 )
 @pytest.mark.parametrize("text", [ONE, MANY], ids=["one", "many"])
 def test_after_each_drift_the_file_says_what_is_there(

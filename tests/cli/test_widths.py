@@ -84,7 +84,7 @@ def found_in(run: CommandLine, words: list[str], monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    "case", each(((case,) for case in COMMANDS), WHY, lambda case: case in list(COMMANDS)[::2], one_of=3)
+    "case", each(((case,) for case in COMMANDS), WHY, lambda case: case in list(COMMANDS)[::2], one_of=6)
 )
 def test_it_keeps_to_the_width(case: str, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found_in(vgpu_cfg, COMMANDS[case], monkeypatch) == []

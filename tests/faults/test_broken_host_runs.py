@@ -125,7 +125,7 @@ def state_of(vgpu_cfg: CommandLine, estate: str) -> LabState:
 
 
 @pytest.mark.parametrize(
-    "name", each(((name,) for name in CASES), WHY, lambda name: name in list(CASES)[::9], one_of=7)
+    "name", each(((name,) for name in CASES), WHY, lambda name: name in list(CASES)[::9], one_of=14)
 )
 def test_a_refused_write_is_told_and_the_same_command_goes_on(name: str, vgpu_cfg: CommandLine) -> None:
     case = CASES[name]
@@ -201,7 +201,7 @@ def is_ready_after(vgpu_cfg: CommandLine) -> bool:
         ),
         WHY,
         lambda method, kind: (method, kind) == ("ExitMaintenanceMode_Task", "task"),
-        one_of=3,
+        one_of=6,
     ),
 )
 def test_a_refused_step_of_the_way_is_told_and_mended(method: str, kind: str, vgpu_cfg: CommandLine) -> None:
@@ -271,7 +271,7 @@ BREAKS = (
         ((*call, kind) for call in BREAKS for kind in ("drop_after", "session_expired")),
         WHY,
         lambda method, _nth, kind: (method, kind) == ("EnterMaintenanceMode_Task", "drop_after"),
-        one_of=5,
+        one_of=10,
     ),
 )
 def test_a_connection_that_breaks_midway_is_mended(

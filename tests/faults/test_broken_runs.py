@@ -54,7 +54,7 @@ FAULTS = (
         product(["CloneVM_Task", "PowerOnVM_Task"], ["call", "task"], FAULTS),
         WHY,
         lambda method, kind, fault: (method, kind) == ("CloneVM_Task", "task") or fault == "NoPermission",
-        one_of=5,
+        one_of=10,
     ),
 )
 def test_any_fault_of_a_task_is_told_and_mended(
@@ -108,7 +108,7 @@ BESIDE = (
         product(BESIDE, ["drop_before", "drop_after"]),
         WHY,
         lambda _method, kind: kind == "drop_after",
-        one_of=3,
+        one_of=6,
     ),
 )
 def test_one_lost_answer_beside_the_changes_breaks_no_run(
@@ -127,7 +127,7 @@ def test_one_lost_answer_beside_the_changes_breaks_no_run(
         ),
         WHY,
         lambda _method, nth: nth == 2,
-        one_of=5,
+        one_of=10,
     ),
 )
 def test_a_session_that_ends_takes_its_views_along_and_the_run_goes_on(

@@ -142,7 +142,7 @@ def assert_a_runbook_has_the_steps_of_the_plan(case: str) -> None:
     assert told == list(enumerate((change.id for change in plan.changes), 1))
 
 
-@by_table(some(examples(2, 8), of=8))
+@by_table(some(examples(1, 8), of=8))
 def test_as_many_are_placed_as_fit(case: str) -> None:
     desired, options = desired_of(case), options_of(case)
     if desired.hosts or options.only or inventory_of(case).reservations is not None:

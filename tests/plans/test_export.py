@@ -118,7 +118,7 @@ def _is_first(case: str, way: str) -> bool:
 places = pytest.mark.parametrize(
     ("case", "way"),
     # An odd number: one way and the other by turns.
-    each(PLACES, "exports of every case: tests/plans/test_export.py", _is_first, one_of=9),
+    each(PLACES, "exports of every case: tests/plans/test_export.py", _is_first, one_of=18),
 )
 
 

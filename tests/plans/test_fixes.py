@@ -166,7 +166,7 @@ FIRST = _first()
 
 @pytest.mark.parametrize(
     "case",
-    each([(case,) for case in FIXES], "fixes that work as others do", is_first_of_its_codes, one_of=4),
+    each([(case,) for case in FIXES], "fixes that work as others do", is_first_of_its_codes, one_of=8),
 )
 def test_a_fix_that_is_advised_works(case: str) -> None:
     source = replace(source_of(case), refused=refused_plan(case))

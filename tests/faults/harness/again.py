@@ -21,7 +21,7 @@ from tests.faults.harness.mishaps import AGAIN
 from tests.faults.harness.results import Key, Point, Results, default_file
 from tests.faults.harness.runner import Share, cells_of, see_whole
 
-CELLS = 20
+CELLS = 12
 """So many are drawn at a time: `script/test` draws twice."""
 
 

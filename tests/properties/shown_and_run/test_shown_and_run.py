@@ -141,7 +141,7 @@ FIRST = {
 }  # fmt: skip
 """What every run tries: small cases, among them one of each kind of write."""
 WHY = "shown is run, on all examples: tests/properties/shown_and_run"
-OF_ALL = each(((name,) for name in NAMES), WHY, FIRST.__contains__, one_of=3)
+OF_ALL = each(((name,) for name in NAMES), WHY, FIRST.__contains__, one_of=6)
 """Every function tries the same: what is run once is looked at by all."""
 
 

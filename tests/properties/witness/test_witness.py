@@ -28,7 +28,7 @@ FAMILIES: dict[str, tuple[st.SearchStrategy[Case], int]] = {
     "rollback": (plans.rollback_cases(), 15),
     "guests": (plans.guest_cases(), 15),
 }
-"""What cases of each kind are drawn from, and how many: a plain run tries a third, --all a little more."""
+"""What cases of each kind are drawn from, and how many: a plain run tries a fifth, --all a little more."""
 PARTS, IN_A_PART = 10, 250
 """--faults tries 20,000: so many parts of each family, and so many cases in each."""
 
@@ -36,7 +36,7 @@ PARTS, IN_A_PART = 10, 250
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_others_experience_was_shown_and_approved(family: str, stage: Stage) -> None:
     cases, count = FAMILIES[family]
-    search(stage, cases, settings(max_examples=examples(count // 3, count)))
+    search(stage, cases, settings(max_examples=examples(count // 5, count)))
 
 
 @pytest.mark.parametrize("name", plans.FOUND)

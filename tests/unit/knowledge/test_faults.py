@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from tests.extent import each
+from tests.extent import each, examples
 from tests.unit.knowledge.paraphrases import PARAPHRASES, UNRELATED
 from vgpu_cfg.cli.app import app
 from vgpu_cfg.knowledge.fault_rows import Confidence
@@ -83,6 +83,8 @@ COMMAND = re.compile(
 """A program that is there to be typed, a file, or a place in the vSphere Client ("VM > Edit Settings")."""
 
 SAMPLES = {row.key: row.sample for row in ROWS}
+SOME = ROWS[:: examples(5, 1)]
+"""Rows whose samples are tried in another dress too."""
 
 
 def test_keys_name_their_rows_for_good_and_every_place_has_some() -> None:
@@ -108,11 +110,11 @@ def test_a_text_as_it_is_met_is_known_by_its_own_row_alone() -> None:
         [(28, ""), (45, ""), (60, "> "), (60, "[  269.516977] ")],
         "every row, wrapped otherwise",
         lambda width, _: width == 28,
-        one_of=3,
+        one_of=0,
     ),
 )
 def test_a_wrapped_text_is_known_too(width: int, before: str) -> None:
-    for row in ROWS:
+    for row in SOME:
         wrapped = "\n".join(
             f"{before}{line}" for line in textwrap.wrap(row.sample, width, break_long_words=False)
         )
@@ -125,11 +127,11 @@ def test_a_wrapped_text_is_known_too(width: int, before: str) -> None:
         [("2026-03-02T10:11:12.345Z In(05) vmx - ",), ("Mar  2 10:11:12 hvd-01 kernel: ",), ("[ 9.516] ",)],
         "every row, with another prefix",
         lambda before: before.startswith("Mar"),
-        one_of=2,
+        one_of=0,
     ),
 )
 def test_what_a_log_writes_before_a_text_does_not_matter(before: str) -> None:
-    for row in ROWS:
+    for row in SOME:
         log = f"{before}first line\n{before}{row.sample}\n{before}last line"
         assert [found.explanation.key for found in explain_text(log)] == [row.key], log
 

@@ -38,7 +38,7 @@ LINES = (
         product(LINES, ["0.19.5", "0.20.3", "0.22.1", "0.24.3", "0.25.0", "0.28.1"]),
         "horovodrun of six versions of Horovod",
         lambda _line, _version: False,
-        one_of=5,
+        one_of=10,
     ),
 )
 def test_the_lab_complains_as_the_real_one_does(version: str, line: str) -> None:
