@@ -395,6 +395,7 @@ GPU_ROWS = (
             r"not allowed in the current connection state of the host",
             r"cannot communicate with the host|unable to communicate with the remote host",
             r"error occurred while communicating with the remote host",
+            r"cannot contact the specified host",
             r"\bHostNotConnected\b",
         ),
         sample="The operation is not allowed in the current connection state of the host.",

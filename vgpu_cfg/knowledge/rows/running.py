@@ -204,6 +204,8 @@ VM_ROWS = (
         (
             r"(not able|failed) to connect over the vMotion network",
             r"did not receive data from the source host on the vMotion network",
+            r"failed to connect to remote host <[^\n]*> from host <",
+            r"failed to initialize migration at source",
             r"vMotion (interface|network)[^\n]*(not configured|not enabled|unreachable)",
         ),
         sample=(
@@ -351,6 +353,7 @@ GENERAL_ROWS = (
         (
             r"insufficient memory resources",
             r"host does not have sufficient memory",
+            r"admission check failed for memory resource",
             r"amount of memory resource available in the parent resource pool is insufficient",
             r"available memory resources in the parent resource pool are insufficient",
         ),
