@@ -225,6 +225,7 @@ _MEANT = by_word(
         "nics": "nic interfaces adapters",
         "power": "powerstate power_state powered_on autostart state",
         "attributes": "owner notes note description annotation contact",
+        "from": "reserve reserved reservation reservations",
         "name: train-{01..04}": "count replicas instances",
     }
 )
@@ -243,7 +244,7 @@ def _key_hint(word: str, models: Sequence[type[BaseModel]]) -> str:
             for name in {name for one in _models(value) for name, _ in _fields(one)}:
                 below.setdefault(name, []).append(repr(key))
     keys = {key for key, _ in known}
-    meant = _MEANT.get(word.casefold(), "")
+    meant = _MEANT.get(word.casefold(), f"{word}s")
     if meant.partition(":")[0] in keys:
         return f"did you mean {meant!r}?"
     near = did_you_mean(word, keys)
