@@ -84,9 +84,9 @@ class Candidate:
         return FixPart(kind=self.kind, says=self.says, command=self.command, then=self.then)
 
     @property
-    def order(self) -> tuple[int, int]:
+    def order(self) -> tuple[int, int, int]:
         """Return its place in the order: ideas without need for approval first, then by disturbance."""
-        return _KINDS.index(self.kind), int(self.cost)
+        return _KINDS.index(self.kind), int(self.cost), len(self.edits)
 
 
 def act(

@@ -41,7 +41,13 @@ def _flags(situation: Situation) -> Iterator[Candidate]:
         yield Candidate(
             FixKind.FLAG, says, Cost.POWER_CYCLE, flag="allow_power_cycle", command="--allow-power-cycle"
         )
-    if any(situation.errors(Code.HOST_FORBIDDEN)):
+    away = {
+        vm.name
+        for found in situation.plan.diagnostics
+        if found.code == Code.ELSEWHERE
+        for vm in situation.vms(found)
+    }
+    if any(situation.errors(Code.HOST_FORBIDDEN)) or any(vm.name in away for vm in situation.unplaced):
         says = "allow the plan's VMs to be moved to their location in the plan file"
         yield Candidate(FixKind.FLAG, says, Cost.MOVE, flag="allow_move", command="--allow-move")
     lacked = tuple(lacking(situation.plan.disturbed, situation.desired.allow))

@@ -143,7 +143,7 @@ def _memories(situation: Situation) -> Iterator[Candidate]:
         if any((gpu.memory or 0) > most * 1024 > 0 for gpu in vm.gpus):
             less = _each(situation, vm, lambda item: [{**item, "memory": f"{most}GiB"}])
             yield from _gpu_edit(situation, vm, f"with {most} GiB of GPU memory", less)
-        if any(gpu.any_of for gpu in vm.gpus):
+        if any(gpu.any_of for gpu in vm.gpus) and situation.vm(vm.name) is None:
             yield from _gpu_edit(situation, vm, "on any board", _without(situation, vm, "any_of"))
     for vm in situation.lines(Code.CANNOT_RESERVE):
         for board in _boards(situation, vm) if any(gpu.memory for gpu in vm.gpus) else ():
@@ -351,8 +351,8 @@ def _places(situation: Situation) -> Iterator[Candidate]:
     ):
         for cluster in sorted(situation.site.clusters, key=situation.busy):
             if cluster.name not in vm.clusters and not cluster.is_standalone:
-                yield from _ask(situation, vm, f"in the cluster {cluster.name}", ("cluster", cluster.name))
-
+                ask, says = (_ask, "in the cluster") if situation.vm(vm.name) is None else (_move, "moves to")
+                yield from ask(situation, vm, f"{says} {cluster.name}", ("cluster", cluster.name))
     for vm in situation.lines(Code.CANNOT_RESERVE):
         for cluster in sorted(situation.site.clusters, key=situation.busy):
             if not cluster.is_standalone and (not vm.clusters or cluster.name in vm.clusters):
@@ -369,11 +369,13 @@ def _elsewhere(situation: Situation, vm: DesiredVm) -> Iterator[Candidate]:
     for host in sorted(others, key=lambda one: -idle[one.moid])[:_MOST_HOSTS] if there else ():
         if idle[host.moid]:
             stay = [one.name for one in situation.observed.hosts if one.moid in own and len(names) > 1]
-            if edits := situation.set_key(vm, ("place.hosts", [*stay, host.name])):
-                says = f"{vm.line} moves to {host.name}"
-                yield Candidate(
-                    FixKind.FLAG, says, Cost.MOVE, edits, flag="allow_move", command="--allow-move"
-                )
+            yield from _move(situation, vm, f"moves to {host.name}", ("place.hosts", [*stay, host.name]))
+
+
+def _move(situation: Situation, vm: DesiredVm, says: str, step: tuple[str, Any]) -> Iterator[Candidate]:
+    if edits := situation.set_key(vm, step):
+        says = f"{vm.line} {says}"
+        yield Candidate(FixKind.FLAG, says, Cost.MOVE, edits, flag="allow_move", command="--allow-move")
 
 
 # --- templates
