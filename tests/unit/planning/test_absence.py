@@ -199,7 +199,7 @@ def test_a_virtual_function_keeps_its_vm_from_vmotion_and_its_address_from_any_m
     assert ways(found) == {"pinned": ("off", "", "")}
     (one,) = found.vms
     assert (one.functions, one.died.dies, one.died.by_ha) == (1, None, False)
-    assert "a NIC virtual function with a fixed address binds it to the host" in one.drained.why
+    assert "a NIC virtual function with a fixed address ties it to the host" in one.drained.why
     assert any("has not been verified" in note for note in found.notes)
     assert ways(without(f"nic:esx-01/{OTHER}", observed)) == {"any": ("cold", "esx-02", "esx-02")}
 

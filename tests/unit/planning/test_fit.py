@@ -169,7 +169,7 @@ def test_what_is_too_tight_for_a_numa_node_is_counted_and_told() -> None:
 def test_a_line_that_is_spread_over_hosts_fits_once_on_each() -> None:
     place = {"spread": "hosts", "must": True}
     found = fit_vm("grid_a100-10c", place=place)
-    assert (found.total, found.hosts[0].limits[0].text) == (1, "only one VM from this item per host")
+    assert (found.total, found.hosts[0].limits[0].text) == (1, "at most one VM of this item per host")
     assert fit_vm("grid_a100-10c").total == 7
 
 

@@ -153,7 +153,7 @@ def doctor(
         refuse_unwritable(save / "vcenter" if save.is_dir() else save, "--save")
     server = resolve_connection(connection)
     if evidence is not None and server.recording is not None:
-        raise typer.BadParameter("a recording cannot be recorded again", param_hint="--evidence")
+        raise typer.BadParameter("this is already a recording", param_hint="--evidence")
     observed = read_to_examine(server)
     health = examine(observed, load_catalog(), server_words(connection), quotas_of(server))
     found = (replace(one, command=completed_command(one.command)) for one in health.ailments)

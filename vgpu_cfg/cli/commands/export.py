@@ -56,7 +56,7 @@ def export(
     ] = None,
     vms: Annotated[
         list[str] | None,
-        typer.Option("--vm", metavar="WHAT", help="Only these VMs (train-*), or those of KIND:NAME."),
+        typer.Option("--vm", metavar="WHAT", help="Only these VMs (train-*), or VMs of KIND:NAME."),
     ] = None,
     hosts: Annotated[
         list[str] | None,

@@ -111,11 +111,11 @@ OnlyOption = Annotated[
 ]
 HostsOption = Annotated[
     list[str] | None,
-    typer.Option("--host", metavar="WHAT", help="Only these hosts (esx-0*), or those of KIND:NAME."),
+    typer.Option("--host", metavar="WHAT", help="Only these hosts (esx-0*), or hosts of KIND:NAME."),
 ]
 ClustersOption = Annotated[
     list[str] | None,
-    typer.Option("--cluster", metavar="WHAT", help="Only these clusters (gpu*), or those of KIND:NAME."),
+    typer.Option("--cluster", metavar="WHAT", help="Only these clusters (gpu*), or clusters of KIND:NAME."),
 ]
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.", show_default=False)]
 PlansArgument = Annotated[

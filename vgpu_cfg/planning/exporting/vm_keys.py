@@ -298,7 +298,8 @@ def gpus_of(detail: VmDetail, names: DeviceNames) -> Said:
     items: list[Item | str] = []
     for vgpu in detail.vgpus:
         if not _is_profile(vgpu.profile):
-            said.left_out.append(f"gpus: {vgpu.profile or 'a vGPU without a profile'} is not a valid profile")
+            wrong = f"{vgpu.profile} is not a valid profile" if vgpu.profile else "a vGPU has no profile"
+            said.left_out.append(f"gpus: {wrong}")
     plain = [gpu for gpu in detail.vgpus if gpu.group_key not in detail.device_groups]
     for (profile, uvm), same in groupby(plain, lambda gpu: (gpu.profile, has_uvm(gpu, detail))):
         items.append(_counted({"profile": profile, **({"uvm": True} if uvm else {})}, len(list(same))))

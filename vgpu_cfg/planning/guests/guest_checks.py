@@ -534,7 +534,7 @@ def _check_image(training: DesiredTraining, subject: Subject, findings: Findings
         findings.add(Code.IMAGE_TAG, subject, message, remedy)
     if training.framework == "horovod" and _PYTORCH.search(training.image or ""):
         message = f"{training.image} is NVIDIA's PyTorch image, which does not include Horovod"
-        remedy = "use a TensorFlow image with Horovod or your own image, or set `framework: torchrun`"
+        remedy = "use your own image or a TensorFlow image with Horovod, or set `framework: torchrun`"
         findings.add(Code.IMAGE_WITHOUT_HOROVOD, subject, message, remedy)
     torch = contents_of(training.image or "").torch
     if training.framework == "horovod" and torch:

@@ -182,10 +182,8 @@ def _host_text(code: Code, host: HostState, shape: Shape) -> str:
         case Code.NUMA_NODE_ABSENT:
             return f"has no NUMA node {node_list(shape.numa_nodes)}"
         case Code.SPREAD_IMPOSSIBLE:
-            return (
-                f"only {'one VM' if shape.most_per_host <= 1 else shape.most_per_host} from this item per "
-                f"host"
-            )
+            most = "one VM" if shape.most_per_host <= 1 else f"{shape.most_per_host} VMs"
+            return f"at most {most} of this item per host"
         case _:
             return code.summary
 

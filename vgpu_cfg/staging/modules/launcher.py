@@ -41,9 +41,7 @@ def stage_rank(module: RankModule, context: StagingContext) -> Staged:
         f"{FOLDER}/node": (render("train/node.sh.j2", report_key=TRAINING_REPORT_KEY), "755"),
         f"{FOLDER}/training.env": (environment_file(module), "644"),
     }
-    texts |= timed_units(
-        "training", f"{FOLDER}/node report", "report running training to vCenter", seconds=30
-    )
+    texts |= timed_units("training", f"{FOLDER}/node report", "report active training to vCenter", seconds=30)
     worker = context.spec.get(WorkerModule)
     if worker is not None and enters(context):
         texts[f"{FOLDER}/enter"] = (render("train/enter.sh.j2", **container_words(worker, context)), "755")

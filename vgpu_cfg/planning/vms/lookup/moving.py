@@ -81,9 +81,9 @@ def why_bound(vm: Vm, detail: VmDetail, host: Host) -> str:
 def why_tied(detail: VmDetail) -> str:
     """Say which of its devices bind a VM to its host, empty where none does."""
     if any(device.is_fixed for device in detail.passthrough):
-        return "a passthrough device with a fixed address binds it to the host"
+        return "a passthrough device with a fixed address ties it to the host"
     if any(nic.kind == "sriov" and nic.function for nic in detail.nics):
-        return "a NIC virtual function with a fixed address binds it to the host"
+        return "a NIC virtual function with a fixed address ties it to the host"
     if detail.mixed_groups:
         return "it is unknown whether another host can provide its device group"
     return ""

@@ -162,7 +162,7 @@ def _lost(found: Absence) -> str:
     gpus = ", ".join(f"{count} × {name}" for name, count in loss.gpus.items()) or "no GPU"
     memory = f" ({size(loss.memory_mib)}, {size(loss.free_mib)} currently free)" if loss.memory_mib else ""
     dying = found.totals.dies
-    dies = f"; in a failure, also the memory contents of {counted(dying, 'VM')}" if dying else ""
+    dies = f"; if the host fails, also the memory contents of {counted(dying, 'VM')}" if dying else ""
     return f"{gpus}{memory}{dies}"
 
 
