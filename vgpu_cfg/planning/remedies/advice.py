@@ -75,8 +75,8 @@ REMEDIES = NIC_REMEDIES | {
     Code.TOO_MANY_VGPUS: "use fewer vGPUs per VM",
     Code.MIXED_SIZE_NOT_SUPPORTED: "use a profile that mixed-size mode supports, or set the GPU to "
     "same-size mode",
-    Code.GPU_NOT_IN_MIG_MODE: "enable MIG mode on the GPU (`nvidia-smi -i GPU -mig 1` on the host), or "
-    "use a time-sliced profile",
+    Code.GPU_NOT_IN_MIG_MODE: "power off the VMs on the GPU, enable MIG mode (`nvidia-smi -i GPU -mig 1` on "
+    "the host), or use a time-sliced profile",
     Code.GPU_IN_MIG_MODE: "use a MIG-backed profile, or disable MIG mode on the GPU",
     Code.NVLINK_GROUP_ABSENT: "install NVIDIA's GPU management daemon on the host (it creates the "
     "groups), use an available size, or remove `nvlink`",
