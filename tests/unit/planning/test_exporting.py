@@ -255,6 +255,14 @@ def test_it_is_named_after_the_one_plan_whose_the_vms_are() -> None:
     assert "id" in own
 
 
+def test_other_plans_are_named_whose_vms_the_file_would_take() -> None:
+    vms = {name: {**row, "mark": name.startswith("train")} for name, row in ESTATE["vms"].items()}
+    asked = Asked(Choice(), "vc.example")
+    assert export(estate(vms=vms), load_catalog(), asked).others == ()
+    vms["stu-1"]["mark"] = "other/stu-1"
+    assert export(estate(vms=vms), load_catalog(), asked).others == ("demo", "other")
+
+
 def test_vms_that_somebody_s_rule_keeps_apart_are_spread_and_no_rule_is_added() -> None:
     rule = {"name": "of-the-team", "vms": ["train-1", "train-2"], "must": False}
     observed = estate(clusters={"gpu": {"rules": [rule]}})

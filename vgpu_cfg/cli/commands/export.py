@@ -142,8 +142,13 @@ def export(
         sys.stdout.write(found.text)
         return
     write_whole(to, found.text, force=force)
-    following = f"import {to} --dry-run" if found.strangers else f"plan {to}"
-    show.say(f"{to}: {found.what}. Next: vgpu-cfg {following}")
+    following = f"vgpu-cfg import {to} --dry-run" if found.strangers else f"vgpu-cfg plan {to}"
+    if found.others:
+        following = (
+            f"export the VMs of each plan ({', '.join(found.others)}) to its own file, with --vm, because "
+            "`import` refuses other plans' VMs; then the rest"
+        )
+    show.say(f"{to}: {found.what}. Next: {following}")
 
 
 def _update(

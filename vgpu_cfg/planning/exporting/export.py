@@ -73,12 +73,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The text of the plan file, how many VMs and hosts it is about, and how many VMs are not its plan's."""
+    """The text of the plan file, how many VMs and hosts it is about, and how many VMs are not its plan's.
+
+    `others` are the other plans that own its VMs, by name.
+    """
 
     text: str
     vms: int
     hosts: int
     strangers: int
+    others: tuple[str, ...] = ()
 
     @property
     def what(self) -> str:
@@ -138,8 +142,9 @@ class _Exporting:
             awry |= changed
             if not settle(plan, found) and not changed:
                 text = with_findings(text, list(_said_by(plan)))
-                strangers = sum(not one.vm.is_of(identity) for one in found)
-                return Export(text, len(found), hosts.count, strangers)
+                strangers = [one.vm for one in found if not one.vm.is_of(identity)]
+                others = {vm.mark.plan for vm in strangers if vm.mark is not None and not vm.is_copy}
+                return Export(text, len(found), hosts.count, len(strangers), tuple(sorted(others)))
 
     def _exported(self) -> Iterator[ExportedVm]:
         """Yield the VMs that a plan file can name, each once."""
