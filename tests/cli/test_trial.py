@@ -350,6 +350,12 @@ def test_a_lie_is_found_and_nothing_is_left(vgpu_cfg: CommandLine, lie: str) -> 
     assert settings_of(vgpu_cfg.lab("liar.yaml").state) == before
 
 
+def test_a_step_that_only_reads_asks_for_no_approval_and_names_no_objects(vgpu_cfg: CommandLine) -> None:
+    reading, making = (vgpu_cfg("trial", SERVER, "--steps", step) for step in ("reading", "objects"))
+    assert (reading.code, making.code) == (0, 2)
+    assert [word in reading.out for word in ("TIME", "NAMES", "REMOVES")] == [True, False, False]
+
+
 @pytest.mark.parametrize("lie", READ)
 def test_a_lie_is_found_by_reading_and_nothing_is_written(vgpu_cfg: CommandLine, lie: str) -> None:
     estate, happens = READ[lie]

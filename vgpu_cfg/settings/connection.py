@@ -265,6 +265,9 @@ def resolve_connection(
     environment = read_variables(Environment, "VGPU_CFG_")
     config, document = read_config()
     chosen, context = _choose(flags, environment, plan_server, config, document)
+    if Path(file := chosen.removeprefix("recording:")).is_file():
+        message = "is a file, not a server"
+        raise NotFound(message, subject=chosen, remedy=f"to read a recording, use --from {file}")
     # The lab has an account of its own: the one in the environment is for somebody's vCenter.
     is_lab = chosen.startswith(LAB_PREFIX)
     user = flags.user or ("" if is_lab else environment.user) or context.user or (LAB_USER if is_lab else "")

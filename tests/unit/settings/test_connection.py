@@ -60,6 +60,13 @@ def test_the_plans_vcenter_goes_before_it(config: Path) -> None:
     assert resolve_connection(ConnectionFlags(), plan_server="campus").server == "vc.uni.example"
 
 
+@pytest.mark.parametrize("prefix", ["", "recording:"])
+def test_a_file_is_no_server_and_the_option_for_recordings_is_named(config: Path, prefix: str) -> None:
+    with pytest.raises(NotFound, match="is a file, not a server") as raised:
+        resolve_connection(ConnectionFlags(server=f"{prefix}{config}"))
+    assert raised.value.remedy == f"to read a recording, use --from {config}"
+
+
 @pytest.mark.parametrize("variable", [{"SERVER": "vc02.example.com", "USER": "me"}, {"CONTEXT": "campus"}])
 def test_the_environment_goes_before_the_plan(
     config: Path, monkeypatch: pytest.MonkeyPatch, variable: dict[str, str]

@@ -121,7 +121,8 @@ def trial(flags: ConnectionFlags, steps: Sequence[Step], place: Place, how: How)
         left: tuple[Remaining, ...] = ()
         ended: BaseException | None = None
         if not how.dry_run:
-            ask("Create these objects, then remove them?", yes=how.yes)
+            if outline.calls:
+                ask("Create these objects, then remove them?", yes=how.yes)
             refuse_frozen(tools.locks.read())
             ended = _try_all(bench, tried, experiments)
             left = _remove_all(tools, mark, timedelta(minutes=how.minutes * (1 - _TO_TRY)))

@@ -248,8 +248,9 @@ def render_outline(outline: Outline, width: int) -> list[Text]:
     }
     lines = both_ends(title, Text(steps, style="dim"), width)
     lines += [Text(""), *table(_CALLS, rows, width), Text("")]
-    for label, text in facts.items():
-        lines += hanging(label, text, width, indent=2, label_width=7)
+    shown = facts if outline.calls else ("TIME", "ROLE")
+    for label in shown:
+        lines += hanging(label, facts[label], width, indent=2, label_width=7)
     return lines
 
 
