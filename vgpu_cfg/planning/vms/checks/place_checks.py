@@ -383,7 +383,9 @@ def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], find
                 f"on {host_name}"
             )
             remedy = "list them as one item, such as `name: train-{1..2}`, or set `place.hosts` for each"
-            findings.add_vm(Code.SPREAD_UNMET, resolved.desired, message, remedy)
+            # What is there already stays in sync: nothing could be changed about it.
+            severity = None if resolved.existing is None else Severity.INFO
+            findings.add_vm(Code.SPREAD_UNMET, resolved.desired, message, remedy, severity)
 
 
 def _names(resolved_vms: Iterable[ResolvedVm]) -> str:
