@@ -153,7 +153,7 @@ def test_a_device_named_by_its_address_binds_a_vm_to_its_host() -> None:
     vms = {name: row | bound for name, row in TWO.items()}
     found = rebalance(estate(2, vms))
     assert (found.outcome, set(stays(found))) == (RebalanceResult.NONE, {"a", "b"})
-    assert "binds it to the host" in stays(found)["a"]
+    assert "ties it to the host" in stays(found)["a"]
     vms["b"] = TWO["b"]
     assert [move.vm for move in rebalance(estate(2, vms)).moves] == ["b"]
 
