@@ -85,7 +85,7 @@ class Candidate:
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Return its place in the order: ideas without need for approval first, then by disturbance."""
+        """Return its place in the order: first what needs no approval, then by disturbance and edits."""
         return _KINDS.index(self.kind), int(self.cost), len(self.edits)
 
 

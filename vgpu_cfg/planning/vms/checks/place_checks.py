@@ -377,15 +377,19 @@ def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], find
             way = with_way(resolved, message) if movable else by_hand
             findings.add_vm(Code.SPREAD_UNMET, resolved.desired, *way, severity)
     for host_name, resolved_vms in alone.items():
-        for resolved in resolved_vms[1:] and resolved_vms:
-            message = (
-                f"`place` separates only VMs of one item, and {_names(resolved_vms)} are each an item, all "
-                f"on {host_name}"
-            )
-            remedy = "list them as one item, such as `name: train-{1..2}`, or set `place.hosts` for each"
-            # What is there already stays in sync: nothing could be changed about it.
-            severity = None if resolved.existing is None else Severity.INFO
-            findings.add_vm(Code.SPREAD_UNMET, resolved.desired, message, remedy, severity)
+        if len(resolved_vms) > 1:
+            _report_alone(host_name, resolved_vms, findings)
+
+
+def _report_alone(host_name: str, resolved_vms: Sequence[ResolvedVm], findings: Findings) -> None:
+    """Report VMs on one host that ask to be apart, each in an item of its own."""
+    names = _names(resolved_vms)
+    message = f"`place` separates only VMs of one item, and {names} are each an item, all on {host_name}"
+    remedy = "list them as one item, such as `name: train-{1..2}`, or set `place.hosts` for each"
+    for resolved in resolved_vms:
+        # What is there already stays in sync: nothing could be changed about it.
+        severity = None if resolved.existing is None else Severity.INFO
+        findings.add_vm(Code.SPREAD_UNMET, resolved.desired, message, remedy, severity)
 
 
 def _names(resolved_vms: Iterable[ResolvedVm]) -> str:
