@@ -265,7 +265,9 @@ def resolve_connection(
     environment = read_variables(Environment, "VGPU_CFG_")
     config, document = read_config()
     chosen, context = _choose(flags, environment, plan_server, config, document)
-    if Path(file := chosen.removeprefix("recording:")).is_file():
+    # A file beside the plan may have a server's name, but no server has a name with a slash or these endings.
+    file = chosen.removeprefix("recording:")
+    if ("/" in file or file.endswith((".json", ".gz"))) and Path(file).is_file():
         message = "is a file, not a server"
         raise NotFound(message, subject=chosen, remedy=f"to read a recording, use --from {file}")
     # The lab has an account of its own: the one in the environment is for somebody's vCenter.

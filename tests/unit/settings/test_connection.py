@@ -67,6 +67,12 @@ def test_a_file_is_no_server_and_the_option_for_recordings_is_named(config: Path
     assert raised.value.remedy == f"to read a recording, use --from {config}"
 
 
+def test_a_file_that_is_named_as_a_server_hides_none(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(config.parent)
+    Path("vc01.example.com").touch()
+    assert resolve_connection(ConnectionFlags()).server == "vc01.example.com"
+
+
 @pytest.mark.parametrize("variable", [{"SERVER": "vc02.example.com", "USER": "me"}, {"CONTEXT": "campus"}])
 def test_the_environment_goes_before_the_plan(
     config: Path, monkeypatch: pytest.MonkeyPatch, variable: dict[str, str]
