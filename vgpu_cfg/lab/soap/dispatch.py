@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
+from functools import lru_cache
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
@@ -110,7 +111,7 @@ def _answer(
     lowered = {name.lower(): value for name, value in headers.items()}
     if method in ("GET", "HEAD", "PUT", "DELETE") and path.startswith(files.PREFIX):
         caller = rest.caller(lab, lowered.get("authorization", ""), credentials)
-        return files.exchange(lab, method, path, body, _cookie(lowered), caller)
+        return files.exchange(lab, method, path, body, _cookie(lowered.get("cookie", "")), caller)
     if method in ("GET", "PUT") and path.partition("?")[0] == guest_operations.TRANSFERS:
         return guest_operations.exchange_file(lab, method, path, body)
     if path.startswith(CONTENT_PATH):
@@ -172,7 +173,7 @@ def _answer_soap(
         token_subject=call.token_subject,
     )
     answered = {"Content-Type": XML}
-    cookie = call.cookie if is_storage else _cookie(headers)
+    cookie = call.cookie if is_storage else _cookie(headers.get("cookie", ""))
     scripted: ScriptedFault | None = None
     try:
         scripted = _disturb(lab, call.name, cookie)
@@ -204,9 +205,10 @@ def _negotiate(lab: Simulation, soap_action: str) -> str:
     return asked if asked is not None and is_at_least(own, asked) else own
 
 
-def _cookie(headers: Mapping[str, str]) -> str | None:
+@lru_cache
+def _cookie(header: str) -> str | None:
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        found = SimpleCookie(header).get(COOKIE)
     except CookieError:
         return None
     return found.value if found is not None else None

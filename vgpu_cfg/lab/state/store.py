@@ -299,8 +299,11 @@ class Store:
         """
         with ExitStack() as holding:
             try:
-                make_private_folder(self.path.parent)
-                holding.enter_context(held(self._lock))
+                try:
+                    holding.enter_context(held(self._lock))
+                except FileNotFoundError:
+                    make_private_folder(self.path.parent)
+                    holding.enter_context(held(self._lock))
             except (OSError, RuntimeError) as error:  # the latter of filelock
                 raise self._unwritable(error) from error
             yield
