@@ -59,7 +59,6 @@ _OF_USERS = "users' own tests: docs/reference/pytest.md"
 USED_BY_OTHERS = {
     Definition("vgpu_cfg.cli.flows.metrics_flow", "_Handler", "log_message"): _OF_HTTP,
     Definition("vgpu_cfg.cli.flows.metrics_flow", "_Server", "handle_error"): "socketserver calls it",
-    Definition("vgpu_cfg.documents.foreign", "_Quoting", "ignore_aliases"): "ruamel.yaml calls it",
     Definition("vgpu_cfg.execution.records.syslog", "_Handler", "handleError"): "logging calls it",
     Definition("vgpu_cfg.shells.esxi.ssh", "FirstKeyPolicy", "missing_host_key"): _OF_PARAMIKO,
     Definition("vgpu_cfg.shells.guest", "GuestHostKeys", "missing_host_key"): _OF_PARAMIKO,

@@ -10,7 +10,7 @@ Nothing here knows what any document is about.
 from __future__ import annotations
 
 from vgpu_cfg.documents.binding import Part, build
-from vgpu_cfg.documents.editing import Edit, changed_lines, edited
+from vgpu_cfg.documents.editing import Edit, changed_lines, dump, edited, laid_out
 from vgpu_cfg.documents.files import (
     MOST_DATA_BYTES,
     MOST_FILE_BYTES,
@@ -34,8 +34,6 @@ from vgpu_cfg.documents.text import (
     by_word,
     close_to,
     did_you_mean,
-    dump,
-    laid_out,
     parse_text,
     read_document,
 )

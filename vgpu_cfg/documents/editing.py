@@ -1,4 +1,7 @@
-"""Edits of a YAML text that leave the rest of it as its author wrote it, comments included."""
+"""YAML text that is written: plain data as text, and edits that leave the rest as its author wrote it.
+
+ruamel.yaml keeps comments. Most commands write no YAML, and do not load it.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,15 @@ import difflib
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
-
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import YAMLError
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 
 from vgpu_cfg.documents.text import Loc, parse_text
 from vgpu_cfg.errors import DocumentError, DocumentFault
+
+if TYPE_CHECKING:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 _WIDEST = 4096
 _INDENTS = ((2, 2, 0), (2, 4, 2), (4, 4, 2), (4, 2, 0), (4, 6, 4))
@@ -30,6 +33,39 @@ class Edit:
 
     loc: Loc
     value: Any = None
+
+
+def dump(data: Any) -> str:
+    """Write plain data as YAML text that `parse_text` reads back as the same data."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="rt", pure=True)
+    yaml.default_flow_style = False
+    yaml.width = 100
+    stream = io.StringIO()
+    yaml.dump(data, stream)
+    return stream.getvalue()
+
+
+def laid_out(data: Any, *, depth: int, width: int = 100) -> str:
+    """Write plain data as a person would: blocks down to a depth, deeper parts on one line.
+
+    It is read back as the same data, as what `dump` writes.
+    """
+    stream = io.StringIO()
+    _layer(width).dump(_styled(data, depth), stream)
+    return stream.getvalue()
+
+
+@cache
+def _layer(width: int) -> YAML:
+    """Return what lays out at a width. An export does so for each VM; to make one takes a third of that."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="rt", pure=True)
+    yaml.width = width
+    yaml.brace_single_entry_mapping_in_flow_sequence = True
+    return yaml
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
@@ -91,6 +127,9 @@ def _depth(line: str) -> int:
 
 
 def _load(yaml: YAML, text: str) -> Any:
+    from ruamel.yaml.comments import CommentedMap
+    from ruamel.yaml.error import YAMLError
+
     try:
         root = yaml.load(text)
     except YAMLError as error:
@@ -106,6 +145,8 @@ def _dump(yaml: YAML, root: Any) -> str:
 
 
 def _writer(mapping: int, sequence: int, offset: int) -> YAML:
+    from ruamel.yaml import YAML
+
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = _WIDEST
@@ -143,7 +184,7 @@ def _make(root: Any, edit: Edit) -> None:
             parent, key = above[-1]
             del parent[key]  # a mapping of which nothing is left says nothing
         return
-    styled = _styled(edit.value, depth=len(edit.loc))
+    styled = _styled(edit.value, 3 - len(edit.loc))
     if not isinstance(holder, list | dict):
         raise _no_place(edit)
     if isinstance(holder, list) and not _has(holder, last):
@@ -157,6 +198,8 @@ def _put(holder: Any, last: str | int, value: Any) -> None:
 
 
 def _child(value: Any, element: Any, following: str | int, edit: Edit) -> Any:
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
     if not _has(value, element):
         made: Any = CommentedSeq() if isinstance(following, int) else CommentedMap()
         if isinstance(value, list) and isinstance(element, int):
@@ -187,17 +230,20 @@ def _no_place(edit: Edit) -> DocumentError:
 
 
 def _styled(value: Any, depth: int) -> Any:
-    """Write new parts of the top as blocks, and deeper ones on one line."""
+    """Write blocks down to a depth, and the rest on one line."""
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+    made: CommentedMap | CommentedSeq
     if isinstance(value, Mapping):
-        made: CommentedMap | CommentedSeq = CommentedMap(
-            {key: _styled(one, depth + 1) for key, one in value.items()}
-        )
+        made = CommentedMap({key: _styled(one, depth - 1) for key, one in value.items()})
     elif isinstance(value, list | tuple):
-        made = CommentedSeq([_styled(one, depth + 1) for one in value])
+        made = CommentedSeq([_styled(one, depth - 1) for one in value])
     else:
         return value
-    if depth > 2:
+    if depth < 1 or not made:
         made.fa.set_flow_style()
+    else:
+        made.fa.set_block_style()
     return made
 
 

@@ -6,13 +6,10 @@ and of 1.2, since every text is in quotes or in a block.
 
 from __future__ import annotations
 
-import io
 import re
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.representer import SafeRepresenter
+import yaml
 
 from vgpu_cfg.errors import DocumentError, DocumentFault
 
@@ -25,10 +22,13 @@ Unprintable characters are not possible in a block: it has no escapes, and reade
 
 def read_foreign(text: str, name: str) -> dict[str, Any]:
     """Read a mapping written in YAML 1.1; `name` is what complaints call it. Raises DocumentError."""
-    yaml = YAML(typ="safe", pure=True)
-    yaml.version = "1.1"  # ruamel types it as a tuple of numbers too
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    reader = YAML(typ="safe", pure=True)
+    reader.version = "1.1"  # ruamel types it as a tuple of numbers too
     try:
-        data = yaml.load(text)
+        data = reader.load(text)
     except (YAMLError, ValueError) as error:
         raise DocumentError([_fault(error, name)]) from error
     if data is None:
@@ -40,32 +40,30 @@ def read_foreign(text: str, name: str) -> dict[str, Any]:
 
 def write_foreign(data: Any) -> str:
     """Write plain data for programs that read YAML 1.1 or 1.2; the order of keys is kept."""
-    yaml = YAML(typ="safe", pure=True)
-    yaml.Representer = _Quoting
-    yaml.default_flow_style = False
-    yaml.width = 100_000
-    yaml.allow_unicode = True
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # typed by its default
-    stream = io.StringIO()
-    yaml.dump(data, stream)
-    return stream.getvalue()
+    return str(yaml.dump(data, Dumper=_QUOTING, **_STYLE))
 
 
-class _Quoting(SafeRepresenter):
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - ruamel's signature
-        """Write repeated content in full: not every reader of small YAML knows aliases."""
-        return True
-
-    def represent_text(self, data: str) -> Any:
-        is_block = data.count("\n") > 1 and _BLOCK.fullmatch(data) and data.replace("\n", "").isprintable()
-        style = "|" if is_block else '"'
-        return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+def _represent_text(dumper: Any, text: str) -> Any:
+    is_block = text.count("\n") > 1 and _BLOCK.fullmatch(text) and text.replace("\n", "").isprintable()
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if is_block else '"')
 
 
-_Quoting.add_representer(str, _Quoting.represent_text)
+def _quoting(base: Any) -> Any:
+    """Return a dumper that repeats content in full: not every reader of small YAML knows aliases."""
+    made: Any = type("_Quoting", (base,), {"ignore_aliases": lambda *_: True})
+    made.add_representer(str, _represent_text)
+    return made
+
+
+_QUOTING = _quoting(getattr(yaml, "CSafeDumper", yaml.SafeDumper))
+_STYLE: dict[str, Any] = {
+    "default_flow_style": False, "width": 100_000, "allow_unicode": True, "sort_keys": False,
+}  # fmt: skip
 
 
 def _fault(error: Exception, name: str) -> DocumentFault:
+    from ruamel.yaml.error import MarkedYAMLError
+
     if isinstance(error, MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)

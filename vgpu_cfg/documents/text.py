@@ -9,26 +9,15 @@ that begin with `x-` are a place for anchors and are left out of the data.
 from __future__ import annotations
 
 import difflib
-import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    DocumentStartEvent,
-    MappingEndEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-)
-from ruamel.yaml.reader import ReaderError
+import yaml
 
 from vgpu_cfg.documents.files import MOST_FILE_BYTES, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault
@@ -48,6 +37,10 @@ _WORDS: dict[str, bool | None] = {
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters of terminals: with them a plan could forge the output. And surrogates."""
 _TEXT_TAGS = ("!", "tag:yaml.org,2002:str")
+_BREAKS_OF_1_1 = re.compile("[\x85\u2028\u2029]")
+"""To libyaml, which reads version 1.1, they end a line."""
+_QUICK: Any = getattr(yaml, "CSafeLoader", None)
+"""libyaml, twenty times as fast as a parser in Python; PyYAML may have been built without it."""
 
 
 @dataclass(slots=True)
@@ -146,16 +139,7 @@ def parse_text(text: str, name: str, *, lenient: bool = False) -> Document:
 def _parsed(text: str, name: str, lenient: bool) -> Document:  # noqa: FBT001 - the key of a cache
     builder = _Builder(name)
     try:
-        root = builder.document(text)
-    except ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        column = error.position - text.rfind("\n", 0, error.position)
-        message = f"the character U+{error.character:04X} is not allowed in YAML"
-        builder.faults.append(DocumentFault(name, line, column, message, "delete it"))
-        root = None
-    except YAMLError as error:
-        builder.faults.append(_syntax_fault(error, name))
-        root = None
+        root = builder.document(_events(text, name))
     except _StopReading as error:
         builder.faults.append(error.fault)
         root = None
@@ -165,49 +149,28 @@ def _parsed(text: str, name: str, lenient: bool) -> Document:  # noqa: FBT001 - 
     return Document(name, data, root, tuple(builder.faults))
 
 
-def dump(data: Any) -> str:
-    """Write plain data as YAML text that `parse_text` reads back as the same data."""
-    yaml = YAML(typ="rt", pure=True)
-    yaml.default_flow_style = False
-    yaml.width = 100
-    stream = io.StringIO()
-    yaml.dump(data, stream)
-    return stream.getvalue()
+def _events(text: str, name: str) -> Iterator[Any]:
+    """Return the parser's events: libyaml's, and ruamel's where libyaml finds a fault; it explains better."""
+    if _QUICK is not None and not _BREAKS_OF_1_1.search(text):
+        with suppress(yaml.YAMLError, UnicodeError):
+            return iter(list(yaml.parse(text, Loader=_QUICK)))
+    return _slow_events(text, name)
 
 
-def laid_out(data: Any, *, depth: int, width: int = 100) -> str:
-    """Write plain data as a person would: blocks down to a depth, deeper parts on one line.
+def _slow_events(text: str, name: str) -> Iterator[Any]:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.reader import ReaderError
 
-    It is read back as the same data, as what `dump` writes.
-    """
-    stream = io.StringIO()
-    _layer(width).dump(_styled(data, depth), stream)
-    return stream.getvalue()
-
-
-@cache
-def _layer(width: int) -> YAML:
-    """Return what lays out at a width. An export does so for each VM; to make one takes a third of that."""
-    yaml = YAML(typ="rt", pure=True)
-    yaml.width = width
-    yaml.brace_single_entry_mapping_in_flow_sequence = True
-    return yaml
-
-
-def _styled(value: Any, depth: int) -> Any:
-    if isinstance(value, Mapping):
-        made: CommentedMap | CommentedSeq = CommentedMap(
-            {key: _styled(one, depth - 1) for key, one in value.items()}
-        )
-    elif isinstance(value, list | tuple):
-        made = CommentedSeq([_styled(one, depth - 1) for one in value])
-    else:
-        return value
-    if depth < 1 or not made:
-        made.fa.set_flow_style()
-    else:
-        made.fa.set_block_style()
-    return made
+    try:
+        yield from YAML(typ="safe", pure=True).parse(text)
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        column = error.position - text.rfind("\n", 0, error.position)
+        message = f"the character U+{error.character:04X} is not allowed in YAML"
+        raise _StopReading(DocumentFault(name, line, column, message, "delete it")) from error
+    except YAMLError as error:
+        raise _StopReading(_syntax_fault(error, name)) from error
 
 
 class _StopReading(Exception):
@@ -217,7 +180,10 @@ class _StopReading(Exception):
 
 
 class _Builder:
-    """Turns the parser's events into nodes, collecting the faults that do not stop it."""
+    """Turns a parser's events into nodes, collecting the faults that do not stop it.
+
+    PyYAML and ruamel.yaml name the classes of their events alike.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -225,12 +191,10 @@ class _Builder:
         self.anchors: dict[str, Node | None] = {}
         self.depth = 0
 
-    def document(self, text: str) -> Node | None:
-        yaml = YAML(typ="safe", pure=True)
-        events: Iterator[Any] = iter(yaml.parse(text))
+    def document(self, events: Iterator[Any]) -> Node | None:
         root: Node | None = None
         for event in events:
-            if not isinstance(event, DocumentStartEvent):
+            if not _is_a(event, "DocumentStart"):
                 continue
             if root is not None:
                 fault = self._fault(
@@ -252,7 +216,7 @@ class _Builder:
         return DocumentFault(self.name, mark.line + 1, mark.column + 1, message, hint)
 
     def _node(self, event: Any, events: Iterator[Any]) -> Node:
-        if isinstance(event, AliasEvent):
+        if _is_a(event, "Alias"):
             return self._aliased(event)
         if event.anchor:
             self.anchors[event.anchor] = None
@@ -261,7 +225,7 @@ class _Builder:
         if self.depth > _DEEPEST:
             raise _StopReading(self._fault(event, f"values are nested deeper than {_DEEPEST} levels"))
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
-        if isinstance(event, ScalarEvent):
+        if _is_a(event, "Scalar"):
             if _CONTROL.search(event.value):
                 fault = self._fault(
                     event,
@@ -270,7 +234,7 @@ class _Builder:
                 )
                 self.faults.append(fault)
             node = Node(_scalar(event), line, column, written=event.value)
-        elif isinstance(event, SequenceStartEvent):
+        elif _is_a(event, "SequenceStart"):
             node = self._sequence(Node([], line, column), events)
         else:
             node = self._mapping(Node({}, line, column), events)
@@ -290,12 +254,12 @@ class _Builder:
         return node
 
     def _check_tag(self, event: Any) -> None:
-        tag = str(event.ctag) if event.ctag is not None else ""
-        if tag and not (isinstance(event, ScalarEvent) and tag in _TEXT_TAGS):
+        tag = event.tag or ""
+        if tag and not (_is_a(event, "Scalar") and tag in _TEXT_TAGS):
             self.faults.append(self._fault(event, f"the tag {tag} is not supported", "remove it"))
 
     def _sequence(self, node: Node, events: Iterator[Any]) -> Node:
-        while not isinstance(event := next(events), SequenceEndEvent):
+        while not _is_a(event := next(events), "SequenceEnd"):
             child = self._node(event, events)
             node.children[len(node.value)] = child
             node.value.append(child.value)
@@ -304,9 +268,9 @@ class _Builder:
 
     def _mapping(self, node: Node, events: Iterator[Any]) -> Node:
         merged: list[Node] = []
-        while not isinstance(event := next(events), MappingEndEvent):
+        while not _is_a(event := next(events), "MappingEnd"):
             line, column = event.start_mark.line + 1, event.start_mark.column + 1
-            if not isinstance(event, ScalarEvent):
+            if not _is_a(event, "Scalar"):
                 self.faults.append(self._fault(event, "a key must be text", 'quote it, as in "{n}": 1'))
                 self._node(event, events)
                 self._node(next(events), events)
@@ -314,7 +278,7 @@ class _Builder:
             key: str = event.value
             self._check_tag(event)
             child = self._node(next(events), events).under(line, column)
-            if key == "<<" and event.style is None:
+            if key == "<<" and not event.style:
                 merged.extend(self._merge_sources(child))
             elif key in node.children:
                 first = node.children[key]
@@ -342,9 +306,13 @@ class _Builder:
         return sources
 
 
-def _scalar(event: ScalarEvent) -> str | int | float | bool | None:
+def _is_a(event: Any, kind: str) -> bool:
+    return type(event).__name__ == f"{kind}Event"
+
+
+def _scalar(event: Any) -> str | int | float | bool | None:
     text: str = event.value
-    if event.style is not None or event.ctag is not None:
+    if event.style or event.tag is not None:
         return text
     if text in _WORDS:
         return _WORDS[text]
@@ -370,7 +338,9 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 
 
-def _syntax_fault(error: YAMLError, name: str) -> DocumentFault:
+def _syntax_fault(error: Any, name: str) -> DocumentFault:
+    from ruamel.yaml.error import MarkedYAMLError
+
     if not isinstance(error, MarkedYAMLError):
         return DocumentFault(name, 1, 1, f"invalid YAML: {error}")
     problem = str(error.problem or error.context or "invalid YAML")

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from tests.extent import examples
 from vgpu_cfg.documents import Document, build, did_you_mean, dump, parse_text, read_document
+from vgpu_cfg.documents import text as reading
 from vgpu_cfg.errors import DocumentError
 
 
@@ -71,6 +73,27 @@ def test_plain_data_of_yaml_1_2() -> None:
         "a": 1, "b": "off", "c": "2027-03-31", "d": True, "e": None, "f": 1.5, "g": "7", "h": 31, "i": 10,
         "j": ["x", {"k": "v"}], "1": "one", "l": "5", "m": "two\nlines\n",
     }  # fmt: skip
+
+
+PIECES = (
+    "a", "a:", "b: ", "- ", "\n", "\n  ", "\n    ", ": ", "{", "}", "[", "]", ", ", "'x'", '"y z"', " # c",
+    "&k ", "*k", "!!str ", "! ", "|\n", "|+\n", ">-\n", " off", "0x1f", "~", "ü", "<<: ", "? ", "---\n",
+    "...\n", "1:2", "a:b", "\\", '"\\/\\u00e9"', "\r\n", "@", "x: y\n", "{a: 1}", "http://x:1/y", "-",
+    "😀", "\x85", "\u2028",
+)  # fmt: skip
+"""Of which texts are made that parsers of YAML 1.1 and 1.2 could read differently."""
+
+
+@settings(max_examples=examples(400, 8_000))
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+def test_libyaml_reads_what_a_parser_of_yaml_1_2_reads(text: str) -> None:
+    try:
+        data = parse_text(text, "a.yaml").data
+    except DocumentError:
+        return  # what is refused has no meaning
+    with pytest.MonkeyPatch.context() as without_libyaml:
+        without_libyaml.setattr(reading, "_QUICK", None)
+        assert parse_text(text, "by ruamel.yaml").data == data
 
 
 def test_a_version_directive_changes_nothing() -> None:
