@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-LONG, EXHAUSTIVE = "long", "exhaustive"
+LONG, EXHAUSTIVE, SAMPLED = "long", "exhaustive", "sampled"
 OPTIONS = {LONG: "--all", EXHAUSTIVE: "--faults"}
 """The option with which a run has the tests of a marker."""
+TESTS = Path(__file__).resolve().parent
 _LEFT = pytest.StashKey[dict[str, Counter[str]]]()
 """How many tests this run has left out, by marker and reason."""
 _OF_A_WORKER = "left_out"
@@ -62,17 +64,37 @@ def each(
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked, but for what is asked for. It goes last: other hooks still give markers."""
+    """Leave out what is marked, but for what is asked for. It goes last: other hooks still give markers.
+
+    A run of named folders or files has every row of what is sampled in a run of all tests.
+    """
     for marker in OPTIONS:
-        if config.getoption(marker):
-            continue
-        left = [item for item in items if item.get_closest_marker(marker) is not None]
-        config.stash[_LEFT][marker].update(reason_of(item, marker) for item in left)
-        if left:
-            config.hook.pytest_deselected(items=left)
-            items[:] = [item for item in items if item.get_closest_marker(marker) is None]
+        _leave_out(marker, config, items)
+    if [Path(each).resolve() for each in config.args] == [TESTS]:
+        _sample(items)
+        _leave_out(EXHAUSTIVE, config, items)
     if not _is_exhaustive:
         config.stash[_LEFT][EXHAUSTIVE if _is_all else LONG].update(_SEARCHES)
+
+
+def _leave_out(marker: str, config: pytest.Config, items: list[pytest.Item]) -> None:
+    left = [item for item in items if item.get_closest_marker(marker) is not None]
+    if left and not config.getoption(marker):
+        config.stash[_LEFT][marker].update(reason_of(item, marker) for item in left)
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item.get_closest_marker(marker) is None]
+
+
+def _sample(items: Iterable[pytest.Item]) -> None:
+    """Of a test that is `sampled(count)`, leave all but one of so many of its rows to `--faults`."""
+    rows = Counter[str]()
+    for item in items:
+        marker = item.get_closest_marker(SAMPLED)
+        if marker is not None:
+            test = item.nodeid.partition("[")[0]
+            if rows[test] % marker.args[0]:
+                item.add_marker(pytest.mark.exhaustive("rows like those that run: @pytest.mark.sampled"))
+            rows[test] += 1
 
 
 def reason_of(item: pytest.Item, name: str = LONG) -> str:
