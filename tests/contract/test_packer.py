@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "examples" / "template" / "ubuntu.pkr.hcl"
 BUILT = ROOT / ".cache" / "contract" / "packer-judge"
 
-pytestmark = pytest.mark.long("Packer's vSphere plugin, built of Go: tests/contract/packer")
+pytestmark = pytest.mark.exhaustive("Packer's vSphere plugin, built of Go: tests/contract/packer")
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,7 @@ def has_failed(result: Mapping[str, Any]) -> bool:
     return bool(result.get("failed")) or "exception" in result
 
 
-@pytest.mark.long("Ansible and its VMware modules: script/build-ansible fetches them")
+@pytest.mark.exhaustive("the uses of Ansible's VMware modules on the lab: script/build-ansible fetches them")
 def test_each_use_comes_to_what_the_table_says(tmp_path: Path) -> None:
     if not (ANSIBLE / "fetched").is_file():
         pytest.skip("Ansible's modules are not there: script/build-ansible fetches them")

@@ -135,6 +135,7 @@ def results_of(printed: str) -> Results:
     return {name.rpartition(" : ")[2]: result for name, result in lines}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("module", MODULES)
 def test_what_is_documented_is_what_is_taken(module: str, collections: Path) -> None:
     environment = os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(collections), "LC_ALL": "C.UTF-8"}
@@ -174,6 +175,7 @@ def test_it_is_shown_then_made_then_nothing(play: Play) -> None:
     assert PASSWORD not in json.dumps([shown, made, again])
 
 
+@pytest.mark.exhaustive("a playbook whose tasks are refused")
 def test_what_is_refused_fails_with_the_words_of_the_command_line(play: Play) -> None:
     refused = play(profile="nvidia_l40s-12c")["What would change?"]
     assert refused["rc"] == 4

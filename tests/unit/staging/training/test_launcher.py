@@ -202,6 +202,7 @@ def test_it_finds_what_is_there_and_starts_horovodrun(first: Sandbox) -> None:
     assert not (first.root / "started").exists()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("version", "word"),
     [

@@ -135,6 +135,7 @@ def test_dash_parses_every_script() -> None:
     assert broken.returncode != 0
 
 
+@pytest.mark.exhaustive("shellcheck on modules of every kind; test_validators.py has those of a whole plan")
 def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
     shellcheck = shutil.which("shellcheck")
     if shellcheck is None:
