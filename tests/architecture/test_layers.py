@@ -190,6 +190,7 @@ def test_a_room_that_is_not_built_yet_breaks_nothing(tmp_path: Path) -> None:
     assert code == 0, output
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_contract_catches(what: str, house: Path) -> None:
     name, source, contract = BROKEN[what]

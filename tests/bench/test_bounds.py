@@ -29,6 +29,7 @@ def test_a_host_costs_no_more_where_there_are_more_of_them(
     assert many.tasks / many_hosts == few.tasks / few_hosts == TASKS[step]
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 @COUNTED
 def test_a_guest_costs_four_tasks_and_one_worker_more_only_marks_the_others() -> None:
     first, again, more = measure_guests(2)

@@ -53,6 +53,7 @@ def test_each_command_is_asked_or_has_a_reason_not_to_be() -> None:
     assert {tuple(words[-2:]) for words in asked("hand-over")} >= {("--format=mpi", "--output=json")}
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_every_answer_in_every_format_is_alone(
     vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

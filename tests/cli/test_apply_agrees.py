@@ -104,6 +104,7 @@ def test_a_defect_is_found_by_plan(name: str, vgpu_cfg: CommandLine) -> None:
     assert applied(vgpu_cfg, ROWS[name]) == ROWS[name].get("found", "")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if "remedy" in row])
 def test_a_remedy_removes_the_defect(name: str, vgpu_cfg: CommandLine) -> None:
     assert applied(vgpu_cfg, ROWS[name], ROWS[name]["remedy"]) == ""

@@ -18,6 +18,7 @@ WORDS = (
 )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("words", WORDS, ids=" ".join)
 @pytest.mark.parametrize("is_read", [False, True])
 def test_a_closed_pipe_is_no_bug(words: tuple[str, ...], vgpu_cfg: CommandLine, *, is_read: bool) -> None:
@@ -44,6 +45,7 @@ def without_room(*words: str) -> subprocess.CompletedProcess[str]:
         )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("words", WORDS, ids=" ".join)
 def test_a_full_disk_is_no_bug(words: tuple[str, ...], vgpu_cfg: CommandLine) -> None:
     ended = without_room(*words)

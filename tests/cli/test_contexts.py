@@ -48,6 +48,7 @@ def told(ran_out: str) -> Any:
     return without(json.loads(ran_out))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["inventory", "pool", "fit", "status"])
 def test_each_answers_what_it_answers_alone_and_the_sums_are_theirs(name: str, contexts: CommandLine) -> None:
     words = [*QUESTIONS[name], "--output", "json"]

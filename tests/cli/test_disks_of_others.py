@@ -114,6 +114,7 @@ def test_apply_records_the_uuids_of_its_disks_once_others_attached_one(
     assert "0 changes" in vgpu_cfg.done("plan", plan).out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("age", ["", "of before"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_destroy_names_a_disk_of_others_and_keeps_it(

@@ -169,6 +169,7 @@ def by_length() -> list[Any]:
     return [pytest.param(name, marks=(long,) if name in LONG else ()) for name in cases()]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", by_length())
 def test_the_keys_of_a_case_come_to_an_effect(vgpu_cfg: CommandLine, name: str) -> None:
     case = cases()[name]

@@ -37,6 +37,7 @@ def test_it_gives_the_verdicts_of_the_vcenter_and_writes_nothing_there(
     assert not watch.writes
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_verdicts_of_trials_go_along_without_their_objects(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("doctor", *SERVER, "--save", "site.yaml")
     kept = read_verdicts(Path("site.yaml"))

@@ -52,6 +52,7 @@ def test_there_is_an_example_of_each_kind() -> None:
     assert len(EXAMPLES) >= 6
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "example", each(((example,) for example in EXAMPLES), WHY, SMALL.__contains__, one_of=12)
 )

@@ -62,6 +62,7 @@ def test_a_probe_leaves_what_is_there_and_nothing_else(tmp_path: Path) -> None:
     assert kept.read_text(encoding="ascii") == "text"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("output", ["text", "json", "markdown", "junit"])
 def test_a_name_that_is_not_utf_8_is_shown_escaped(output: str, vgpu_cfg: CommandLine) -> None:
     name = os.fsdecode(b"pl\xffan.yaml")

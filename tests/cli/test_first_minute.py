@@ -129,6 +129,7 @@ def test_a_run_killed_in_its_first_minute_is_known_on_every_machine_before_and_a
     assert "steps are in a journal" in site.on(THERE, "history", "--run", there["run"])
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 @pytest.mark.enable_socket
 def test_a_run_whose_lock_the_next_one_takes_away_is_known_afterwards(
     site: Site, monkeypatch: pytest.MonkeyPatch

@@ -60,6 +60,7 @@ def lines_of(run: CommandLine, words: list[str]) -> int:
     return len(text.splitlines())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "words",
     each(((words,) for words in OF_AN_ESTATE), WHY, lambda words: words in OF_AN_ESTATE[:4:3]),

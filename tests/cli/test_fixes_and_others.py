@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from pyVmomi import vim
 
 from tests.cli.command_line import CommandLine
@@ -47,6 +48,7 @@ def fixes(run: CommandLine, plan: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_no_fix_moves_a_vm_to_gpus_in_another_mode(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.write("ds.yaml", TRAINING)
     vgpu_cfg.done("apply", "--yes", "ds.yaml")
@@ -55,6 +57,7 @@ def test_no_fix_moves_a_vm_to_gpus_in_another_mode(vgpu_cfg: CommandLine) -> Non
         assert all(one["host"] for one in fix["others"])
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_an_edit_comes_with_the_move_of_what_is_in_its_way(vgpu_cfg: CommandLine) -> None:
     (fix,) = fixes(vgpu_cfg, str(vgpu_cfg.write("slices.yaml", SLICES)))
     (act,) = [part for part in fix["parts"] if part["kind"] == "outside"]

@@ -32,6 +32,7 @@ SOON = {case for case in OUTCOMES if TABLE_OF[case].stem == "others_moved"}
 """What every run tries: the cases that are about VMs of others."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "case", each([(case,) for case in OUTCOMES], "fixes that are carried out on the lab", is_soon, one_of=30)
 )
@@ -41,6 +42,7 @@ def test_vms_of_others_fare_as_was_said(case: str, vgpu_cfg: CommandLine) -> Non
     assert [str(one) for one in judged] == OUTCOMES[case]
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 @pytest.mark.skipif(REWRITES, reason="the table is being written")
 def test_every_refused_case_in_which_something_runs_is_in_the_table() -> None:
     assert set(OUTCOMES) == set(_refused_with_something_running())

@@ -128,6 +128,7 @@ def commands() -> list[tuple[str | Path, ...]]:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kept", [NEEDED, ()], ids=["what the plan names is found", "nothing is found"])
 def test_nothing_that_others_typed_forges_a_line(kept: tuple[str, ...], vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", "--yes", PLAN)

@@ -81,6 +81,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_guest_at_work_is_held_back_and_the_others_go_on(vgpu_cfg: CommandLine, name: str) -> None:
     wanted, says, work = CHANGES[name]
@@ -102,6 +103,7 @@ def test_a_guest_at_work_is_held_back_and_the_others_go_on(vgpu_cfg: CommandLine
     assert "0 changes" in vgpu_cfg.done("plan", "p.yaml").told
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_an_idle_guest_needs_no_approval(vgpu_cfg: CommandLine) -> None:
     applied(vgpu_cfg)
     vgpu_cfg.write("p.yaml", json.dumps(plan(training=TRAINING, site=MIRROR)))
@@ -119,6 +121,7 @@ def test_a_module_that_ends_nothing_disturbs_nobody(vgpu_cfg: CommandLine) -> No
     assert work_in(vgpu_cfg) == ["train.py"]
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_the_plan_file_approves_as_the_option_does(vgpu_cfg: CommandLine) -> None:
     applied(vgpu_cfg)
     vgpu_cfg.write("p.yaml", json.dumps(plan(training=TRAINING, site=MIRROR, allow=["training"])))

@@ -320,6 +320,7 @@ def test_an_ssh_service_that_somebody_else_has_started_stays_as_it_is(
 # ---------------------------------------------------------------- off
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 @LATER
 def test_every_setting_is_turned_off_again(vgpu_cfg: CommandLine, watch: Watch, ready: Path) -> None:
     start = {host.name: values_of(host) for host in vgpu_cfg.lab(ESTATE).state.all(Host)}
@@ -445,6 +446,7 @@ def test_own_vms_are_switched_off_where_that_is_allowed_and_on_again(
 # ---------------------------------------------------------------- reviewed
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 @LATER
 def test_a_plan_reviewed_with_open_shells_is_what_is_done(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("plan", "--open-shell", PLAN, "-o", "plan.json")

@@ -71,6 +71,7 @@ def test_a_cluster_is_upgraded_without_manual_steps(
     assert is_tidy(state)
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 @pytest.mark.long(
     "windows are played in processes of their own; test_upgrade plays those of hosts without images"
 )

@@ -209,6 +209,7 @@ def test_a_build_that_the_depot_lacks_is_refused(images: Images) -> None:
     assert "the depot contains 24022510, 24280767" in ran.told
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_an_esxi_upgrade_is_written_and_rehearsed(images: Images) -> None:
     words = ("upgrade", "--esxi", "24280767", "--server", f"lab:{images.estate}", "--output", "json")
     found = json.loads(images.run.done(*words, "--write", "waves", "--rehearse").out)

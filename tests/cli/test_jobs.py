@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.cli.command_line import CommandLine
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", jobs())
 def test_it_goes_through_by_its_screens(name: str, vgpu_cfg: CommandLine) -> None:
     assert Played(vgpu_cfg).job(jobs()[name]).wrong == []

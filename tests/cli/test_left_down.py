@@ -54,6 +54,7 @@ def test_a_host_that_has_left_the_plan_file_is_named_too(left: CommandLine, word
     assert WORDS in left(*words, "plan.yaml", ESXI_PW="x").told
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "words",
     [
@@ -75,6 +76,7 @@ def test_it_is_given_back_with_its_mark_and_alarm(
     assert kept(left) == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("command", ["destroy", "forget"])
 @pytest.mark.parametrize("only", [(), ("--only", "host:e3.lab")], ids=" ".join)
 def test_the_same_command_again_has_nothing_to_do(

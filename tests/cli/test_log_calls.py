@@ -48,6 +48,7 @@ def test_each_command_on_a_host_is_listed(vgpu_cfg: CommandLine, watch: Watch) -
     assert all("status" in line for line in there if line["call"] != "ssh login")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", ["ssh", "guest operations"])
 def test_each_command_in_a_guest_is_listed_without_secrets(way: str, vgpu_cfg: CommandLine) -> None:
     secrets = TOKENS | {"ADMIN": "adm-secret-2b8d"}

@@ -127,6 +127,7 @@ def test_a_token_that_has_expired_is_refused_before_a_vm_is_made(vgpu_cfg: Comma
     assert "VG346" not in vgpu_cfg("plan", "plan.yaml", TOKEN="a.b.c").told
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("key", "code"), [("not-a-key", 6), ("AB0C1-DE2F3-GH4I5-JK6L7-MN8O9", 0)])
 def test_a_licence_key_is_tried_before_the_host_is_taken_down(
     vgpu_cfg: CommandLine, key: str, code: int

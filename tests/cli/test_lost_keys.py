@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY
@@ -32,6 +34,7 @@ def owned_pairs(vgpu_cfg: CommandLine) -> list[str]:
     return [key for key in vm.extra_config if not key.startswith(GUESTS)]
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_a_pair_that_was_lost_is_reported_by_plan_and_status(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", PLAN, "--yes")
     keys = owned_pairs(vgpu_cfg)

@@ -117,6 +117,7 @@ OF_DEAD = leaves(digest="", late_seconds=330)
 """The word that is left 330 s after a run was last heard of, by whoever removes its lock."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("deeds", "is_runs"),
     [

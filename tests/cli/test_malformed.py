@@ -13,6 +13,7 @@ CASES = sorted(path.name for path in FOLDER.glob("*.yaml"))
 FAULT = re.compile(r"^[^:]+\.yaml:[1-9]\d*:[1-9]\d*: \S")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", ["validate", "plan"])
 def test_every_fault_is_told_with_its_place(
     command: str, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch

@@ -90,6 +90,7 @@ def test_only_what_is_left_is_named_again_after_a_deletion_that_failed(
     assert vgpu_cfg.look(ESTATE).vms == frozenset()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", ["plan", "apply", "destroy", "runbook"])
 def test_a_mistyped_name_deletes_nothing(command: str, other: Path, vgpu_cfg: CommandLine) -> None:
     before = vgpu_cfg.look(ESTATE)

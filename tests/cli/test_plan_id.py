@@ -209,6 +209,7 @@ contexts:
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("server", ["admins", "lab:two-a100"])
 @pytest.mark.parametrize(
     "protect", ['{names: ["vm-*"]}', "{folders: [/dc1/vm/training]}", "{clusters: [gpu]}"]

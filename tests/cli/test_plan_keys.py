@@ -240,6 +240,7 @@ def test_what_a_plan_does_not_have_cannot_be_replaced(vgpu_cfg: CommandLine) -> 
 # ---------------------------------------------------------------- killed
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_a_replacement_that_is_killed_is_mended_by_the_same_command(here: CommandLine) -> None:
     """Whatever a process leaves that dies: the lab's state and the file of seeds of every moment."""
     before, file = seeds_of(here), next((here.state_folder / "keys").iterdir())
@@ -272,6 +273,7 @@ def test_a_replacement_that_is_killed_is_mended_by_the_same_command(here: Comman
             assert (let_in(found, name, ring(after)), let_in(found, name, ring(before))) == (True, False)
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_a_guest_whose_host_key_follows_from_the_old_keys_is_known_by_it_afterwards(
     vgpu_cfg: CommandLine,
 ) -> None:

@@ -96,6 +96,7 @@ def _marks(number: int, one: Planted) -> list[pytest.MarkDecorator]:
     return marks if one.code else [*marks, pytest.mark.xfail(strict=True, reason="verify passes it")]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "one", [pytest.param(one, id=one.name, marks=_marks(number, one)) for number, one in enumerate(PLANTED)]
 )

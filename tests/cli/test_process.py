@@ -239,6 +239,7 @@ def test_anything_else_does_not(answer: str, code: int, vgpu_cfg: CommandLine) -
     assert vgpu_cfg.look(ESTATE).vms == frozenset()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("answer", "code", "vms"),
     [

@@ -41,6 +41,7 @@ def is_known(vgpu_cfg: CommandLine, plan: Path | str, **settings: str) -> bool:
     return codes == [0, 0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "example",
     each(

@@ -274,6 +274,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Before]:
     return prepared
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "nth"), [*((name, -1) for name in SCENARIOS), ("changed VMs", 8)])
 def test_a_run_that_fails_takes_back_what_it_did(
     name: str, nth: int, before: Callable[[str], Before], vgpu_cfg: CommandLine

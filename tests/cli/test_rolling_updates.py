@@ -85,6 +85,7 @@ def test_without_update_a_busy_worker_is_left_alone(vgpu_cfg: CommandLine) -> No
     assert vgpu_cfg("apply", "p.yaml", "--yes").code == 7
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("answer", "says"), [("fails", "with status 1"), ("late", "not end within 120")])
 def test_a_training_that_cannot_save_continues(vgpu_cfg: CommandLine, answer: str, says: str) -> None:
     trained(vgpu_cfg)
@@ -97,6 +98,7 @@ def test_a_training_that_cannot_save_continues(vgpu_cfg: CommandLine, answer: st
     assert running(vgpu_cfg) == ["w-01", "w-02"]
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_a_worker_that_fails_holds_the_next_and_the_training_is_resumed(vgpu_cfg: CommandLine) -> None:
     trained(vgpu_cfg)
     planted(vgpu_cfg, "w-02", "root", "ro")
@@ -121,6 +123,7 @@ def test_a_paused_training_of_a_broken_run_is_resumed(vgpu_cfg: CommandLine) -> 
     assert "0 changes" in vgpu_cfg.done("plan", "p.yaml").told
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_resume_can_be_left_to_you(vgpu_cfg: CommandLine) -> None:
     trained(vgpu_cfg, checkpoint=SAVE | {"resume": "manual"})
     assert "resume training w-01" not in changes_of(vgpu_cfg)
@@ -129,6 +132,7 @@ def test_resume_can_be_left_to_you(vgpu_cfg: CommandLine) -> None:
     assert "0 changes" in vgpu_cfg.done("plan", "p.yaml").told
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_two_at_a_time(vgpu_cfg: CommandLine) -> None:
     trained(vgpu_cfg, max_unavailable=2)
     found = changes_of(vgpu_cfg)

@@ -38,6 +38,7 @@ ALL = {"half-1", "half-2", "quarter-1", "quarter-2", "quarter-3", "quarter-4"}
 CHANCES = [("least_loaded", 0), ("lowest", 0), *(("random", seed) for seed in range(4))]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("choice", "seed"), CHANCES)
 def test_all_start_whichever_gpu_is_chosen(choice: str, seed: int, plan: Path, vgpu_cfg: CommandLine) -> None:
     chance = {"VGPU_CFG_LAB_GPU_CHOICE": choice, "VGPU_CFG_LAB_SEED": str(seed)}

@@ -33,6 +33,7 @@ def twelve(vgpu_cfg: CommandLine) -> Path:
     return vgpu_cfg.write("depts.yaml", TWELVE)
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_twelve_mig_vms_come_from_a_refusal_to_in_sync_by_what_is_advised(
     vgpu_cfg: CommandLine, twelve: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_a_plan_that_fits_has_nothing_to_be_suggested(vgpu_cfg: CommandLine) -> 
     assert not (vgpu_cfg.folder / "fixed.yaml").exists()
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_the_plan_file_itself_is_never_written_over(vgpu_cfg: CommandLine) -> None:
     plan = vgpu_cfg.write("depts.yaml", MISSPELT)
     refused = vgpu_cfg("plan", plan, "--suggest", "./depts.yaml")
@@ -86,6 +88,7 @@ def test_the_plan_file_itself_is_never_written_over(vgpu_cfg: CommandLine) -> No
     assert plan.read_text(encoding="utf-8") == MISSPELT
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_a_suggestion_that_cannot_be_written_says_where(vgpu_cfg: CommandLine) -> None:
     plan = vgpu_cfg.write("depts.yaml", MISSPELT)
     refused = vgpu_cfg("plan", plan, "--suggest", "nowhere/fixed.yaml")

@@ -33,6 +33,7 @@ def team(vgpu_cfg: CommandLine, applied: Path) -> CommandLine:
     return vgpu_cfg
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_another_image_brings_just_what_holds_it(team: CommandLine) -> None:
     plan = team.write("image.yaml", WORKERS.replace(IMAGE, OTHER_IMAGE))
     team.keep_id(plan)
@@ -99,6 +100,7 @@ def test_a_reviewed_plan_of_guests_is_carried_out(vgpu_cfg: CommandLine) -> None
     vgpu_cfg.done("verify", "plan.json", "--quick", **SECRETS)
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_staged_vms_are_destroyed_and_made_again(team: CommandLine) -> None:
     ran = team.done("destroy", "plan.yaml", "--yes", **SECRETS)
     assert team.look(ESTATE).vms == frozenset()

@@ -90,6 +90,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     each(
@@ -184,6 +185,7 @@ def test_a_package_of_a_branch_that_the_host_does_not_take_is_told_by_plan(vgpu_
 # ------------------------------------------------------------- no way in
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_a_template_without_cloud_init_and_without_a_login_is_not_waited_for_twice(
     vgpu_cfg: CommandLine,
 ) -> None:
@@ -208,6 +210,7 @@ def test_a_template_without_cloud_init_and_without_a_login_is_not_waited_for_twi
     assert told_secrets(vgpu_cfg, planned, ran, again, done) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("by", [pytest.param("guest-operations", marks=pytest.mark.long(WHY)), "ssh"])
 def test_a_password_that_was_wrong_needs_no_leave_to_restart_afterwards(
     by: str, vgpu_cfg: CommandLine

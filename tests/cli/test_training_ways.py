@@ -60,6 +60,7 @@ def test_pvrdma_comes_about_and_holds(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("verify", plan, **SECRETS)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("runtime", ["containerd", "apptainer"])
 def test_another_runtime_is_staged_and_verified(runtime: str, vgpu_cfg: CommandLine) -> None:
     text = ALONE.replace("guest: {", f"guest: {{containers: {runtime}, ")

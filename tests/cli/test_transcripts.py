@@ -18,6 +18,7 @@ CASES = sorted(path.stem for path in FOLDER.glob("*.txt"))
 MUST_REWRITE = os.environ.get("REWRITE_TRANSCRIPTS", "")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES)
 def test_it_reads_as_its_transcript(case: str, vgpu_cfg: CommandLine) -> None:
     path = FOLDER / f"{case}.txt"

@@ -331,6 +331,7 @@ UNCERTAIN = {"event-pages-of-1000", "max-query-metrics"}
 """Of these the honest lab has too few events or GPUs to say that they hold."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "lie",
     each(
@@ -422,6 +423,7 @@ def killed_and_cleaned(
     return is_killed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("is_answered", [False, True])
 def test_killed_at_any_request_nothing_is_left_that_clean_does_not_remove(
     vgpu_cfg: CommandLine, watch: Watch, *, is_answered: bool
@@ -438,6 +440,7 @@ SOME_WRITES = {"CreateVM_Task", "CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Ta
 """Requests of the step with VMs at which a short test kills; the long one kills at every seventh, too."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("is_answered", [False, True])
 @pytest.mark.parametrize(
     ("step", "some"),

@@ -219,6 +219,7 @@ def test_what_is_in_sync_is_only_read(plan: str, vgpu_cfg: CommandLine, watch: W
     assert all(map(is_reading, watch.calls)), watch.calls
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("access", "is_locked"), [("open-and-close", True), ("on", False)])
 def test_hosts_in_sync_are_locked_only_to_open_a_shell(
     access: str, is_locked: bool, vgpu_cfg: CommandLine, watch: Watch

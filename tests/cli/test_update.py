@@ -105,6 +105,7 @@ def taken_in(vgpu_cfg: CommandLine, *names: str) -> str:
     return Path("plan.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "what", each(((one,) for one in BY_HAND), "each drift by itself", lambda _what: False, one_of=6)
 )

@@ -162,6 +162,7 @@ def test_apply_runs_a_written_wave_and_later_forecasts_know_its_times(
     assert later["reboot"] < before["seconds"]["reboot"]
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_a_rehearsal_plays_the_windows_and_learns_from_its_canary(vgpu_cfg: CommandLine) -> None:
     """The canary is forecast by defaults, the others by its time; the lab is unchanged."""
     words = ("--driver", "595.71", "--window", "Sat 06:00-06:40 UTC", *DEPOTS, *SMALL)

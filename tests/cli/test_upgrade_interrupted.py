@@ -230,6 +230,7 @@ def test_300_hosts_are_upgraded_killed_at_twenty_requests(
     assert len(second.met) >= len(site.waves) - 1
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_a_second_machine_changes_nothing_and_surprises_nobody(
     small: Site, watch: Watch, tmp_path: Path
 ) -> None:

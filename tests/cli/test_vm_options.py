@@ -127,6 +127,7 @@ def tpm(state: LabState, vm: VirtualMachine) -> None:
     vm.made_devices = kept
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("hand", "keys", "is_live"),
     [

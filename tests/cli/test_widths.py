@@ -83,6 +83,7 @@ def found_in(run: CommandLine, words: list[str], monkeypatch: pytest.MonkeyPatch
     return [*faults, *(f"{NARROW}: {word} is longer" for word in sorted(longer))]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "case", each(((case,) for case in COMMANDS), WHY, lambda case: case in list(COMMANDS)[::2], one_of=6)
 )

@@ -41,6 +41,7 @@ def served(estate: str, clock: LabClock | None = None) -> Iterator[Server]:
         )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("estate", estate_names())
 def test_every_estate_can_be_looked_at(govc: MakeGovc, estate: str) -> None:
     with served(estate) as server:

@@ -156,6 +156,7 @@ KILLED = {
 CELLS = [(kind, part) for kind in KILLED for part in PARTS]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("kind", "part"), CELLS)
 def test_the_same_command_ends_what_a_killed_run_began(kind: str, part: str, left: Left) -> None:
     left.put(f"killed-{kind}-{part}")
@@ -165,6 +166,7 @@ def test_the_same_command_ends_what_a_killed_run_began(kind: str, part: str, lef
         assert left("plan", words[-1], "--exit-code").code == 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "part"),
     each(CELLS, "a killed run of an earlier release, by another part", lambda _, part: part == "2", one_of=5),

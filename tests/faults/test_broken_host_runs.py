@@ -265,6 +265,7 @@ BREAKS = (
 """The calls at which a connection breaks: after the server has acted, or with its session."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("method", "nth", "kind"),
     each(

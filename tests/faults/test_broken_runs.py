@@ -48,6 +48,7 @@ FAULTS = (
 )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("method", "kind", "fault"),
     each(
@@ -119,6 +120,7 @@ def test_one_lost_answer_beside_the_changes_breaks_no_run(
     assert mends(vgpu_cfg)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("method", "nth"),
     each(

@@ -142,6 +142,7 @@ def test_one_host_ends_the_same_from_wherever_the_run_was_killed(one: Course, vg
         assert not not_mended(vgpu_cfg, one), where
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_no_host_is_ever_down_without_a_reason(two: Course, vgpu_cfg: CommandLine) -> None:
     down = 0
     for moment in two.moments[::6]:

@@ -53,6 +53,7 @@ def test_some_broken_files_get_a_clean_answer(originals: Path) -> None:
     assert len({one["kind"] for one in found}) >= len(KINDS) - 2
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_what_goes_beyond_a_limit_is_told_and_the_next_is_tried(
     originals: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

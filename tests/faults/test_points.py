@@ -56,6 +56,7 @@ def test_every_mishap_is(scenario: str, shard: int, results_file: Path) -> None:
     assert code == 0, told
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "words", [("--draw=1/2",), ("--draw=2/2",), pytest.param(("--long",), marks=LONGEST)], ids=" ".join
 )

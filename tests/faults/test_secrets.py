@@ -21,6 +21,7 @@ def test_no_secret_shows_at_any_request(scenario: str) -> None:
     assert code == 0, told
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 @LATER
 def test_one_that_a_plan_exposes_is_found() -> None:
     code, told = module_ran("searching", "exposed")

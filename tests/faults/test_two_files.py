@@ -17,6 +17,7 @@ def of(*names: str, identity: str = "") -> str:
     return head + ("\n" + "".join(VM.replace("NAME", name) for name in names) if names else " []\n")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("identity", ["", plan_id(9)], ids=["without an id", "with another id"])
 @pytest.mark.parametrize(
     "words",

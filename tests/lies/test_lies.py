@@ -53,6 +53,7 @@ def hold(belief: str, found: dict[str, str]) -> None:
     OUTCOMES.write_text(dump(kept), encoding="utf-8")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "belief", each(((lie,) for lie in LIES if lie not in APART), WHY, lambda lie: lie in SHORT, one_of=48)
 )
@@ -63,6 +64,7 @@ def test_no_lie_does_harm(belief: str, vgpu_cfg: CommandLine) -> None:
     assert not ASKED & {*APART, "software.sources.vib.list", "software.vib.install"}, "a lie is not apart"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("act", "belief"),
     each(
@@ -81,6 +83,7 @@ def test_nor_where_it_matters_most(
     stage.see_no_harm()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("act", each(((act,) for act in ACTS), WHY, lambda act: act in QUICK, one_of=3))
 def test_an_honest_lab_is_judged_right(
     act: str, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

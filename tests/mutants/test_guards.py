@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.mutants.guards import GUARDS
 
 ROOT = Path(__file__).parents[2]
 KINDS = {"datacenter", "cluster", "folder", "owner", "protect", "window", "max_hosts_down"}
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_every_guard_of_reach_is_missed_by_its_test() -> None:
     command = [sys.executable, "-m", "tests.mutants.guards"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=200)

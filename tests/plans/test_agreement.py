@@ -44,6 +44,7 @@ MOST_COPIES = examples(4, 16)
 AGAINST = (Code.SHARE_EXCEEDED, Code.GPUS_RESERVED, Code.CANNOT_RESERVE)
 
 
+@pytest.mark.sampled(4)
 @by_table()
 def test_a_plan_is_what_every_command_says(case: str) -> None:
     assert_commands_agree_which_vms_there_are_and_where(case)
@@ -142,6 +143,7 @@ def assert_a_runbook_has_the_steps_of_the_plan(case: str) -> None:
     assert told == list(enumerate((change.id for change in plan.changes), 1))
 
 
+@pytest.mark.sampled(4)
 @by_table(some(examples(1, 8), of=8))
 def test_as_many_are_placed_as_fit(case: str) -> None:
     desired, options = desired_of(case), options_of(case)

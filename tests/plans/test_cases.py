@@ -78,6 +78,7 @@ def test_no_section_is_left_over() -> None:
     assert left_over(TOLD, CASES) == []
 
 
+@pytest.mark.sampled(4)
 @by_table()
 def test_a_saved_plan_is_the_same_plan(case: str) -> None:
     plan = plan_of(case)
@@ -101,6 +102,7 @@ def codes_of(plan: Plan) -> set[str]:
     return {found.code for found in plan.diagnostics}
 
 
+@pytest.mark.sampled(4)
 @by_table()
 def test_nothing_is_left_to_do_after_it(case: str) -> None:
     if not can_be_carried_out(case):

@@ -131,6 +131,7 @@ def _estate(case: str, way: str) -> Inventory | None:
     return observed if has_vms(observed) else None
 
 
+@pytest.mark.sampled(4)
 @places
 def test_the_next_plan_on_it_changes_nothing(case: str, way: str) -> None:
     observed = _estate(case, way)
@@ -144,6 +145,7 @@ def test_the_next_plan_on_it_changes_nothing(case: str, way: str) -> None:
     assert changes == [] or case in ANY_FILE_CHANGES
 
 
+@pytest.mark.sampled(4)
 @places
 def test_it_makes_the_vms_again(case: str, way: str) -> None:
     observed = _estate(case, way)

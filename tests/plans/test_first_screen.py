@@ -58,6 +58,7 @@ def together(cases: list[str]) -> Plan:
     return Plan.model_validate({**copies[0], **whole})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("start", range(SETS))
 def test_a_plan_of_300_hosts_fits_a_screen(start: int) -> None:
     plan = together(list(islice(cycle(of_hosts()[start::SETS]), HOSTS)))

@@ -164,6 +164,7 @@ def _first() -> set[str]:
 FIRST = _first()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "case",
     each([(case,) for case in FIXES], "fixes that work as others do", is_first_of_its_codes, one_of=8),

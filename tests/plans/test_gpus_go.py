@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pytest
+
 from tests.extent import examples
 from tests.plans.by_table import by_table, some
 from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
@@ -61,6 +63,7 @@ def tried(case: str) -> Iterator[tuple[DesiredPlan, set[str]]]:
         )
 
 
+@pytest.mark.sampled(4)
 @by_table(some(examples(1, 8), of=8))
 def test_a_vm_whose_gpus_go_is_as_one_that_had_none(case: str) -> None:
     for desired, names in tried(case):

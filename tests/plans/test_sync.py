@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.plans.by_table import by_table
 from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
 from vgpu_cfg.catalog import load_catalog
@@ -21,6 +23,7 @@ from vgpu_cfg.render.views.status import view_status
 WIDE = 400
 
 
+@pytest.mark.sampled(4)
 @by_table()
 def test_plan_and_status_agree_whether_all_is_in_sync(case: str) -> None:
     observed, options = inventory_of(case), options_of(case)

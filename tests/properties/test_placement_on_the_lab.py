@@ -77,6 +77,7 @@ def test_a_plan_is_made_exactly_where_one_exists(tmp_path: Path, case: Case) -> 
     assert (not codes - {MAY_STRAND}) == is_feasible(lab, wanted)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("choice", ["least_loaded", "lowest", "random"])
 @SLOW
 @given(cases(most_hosts=3, most_gpus=4))

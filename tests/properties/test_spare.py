@@ -50,6 +50,7 @@ def spare_of(observed: Inventory, spare: Spare, emptied: Sequence[str] = ()) -> 
     return spares.of(observed.clusters[0], spare).count
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("choice", CHOICES)
 @settings(
     max_examples=examples(10, 600),

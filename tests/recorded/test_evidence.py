@@ -105,6 +105,7 @@ def test_the_page_calls_evidence_a_simulators_only_if_it_is() -> None:
     assert all(folder.name.startswith("lab-") for folder in FOLDERS), "say in HEAD what is real now"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "tests/recorded/recordings").iterdir()), ids=lambda path: path.name
 )

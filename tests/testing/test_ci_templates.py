@@ -79,12 +79,14 @@ def site(tmp_path: Path) -> Path:
     return Path(shutil.copytree(SITE, tmp_path / "site"))
 
 
+@pytest.mark.sampled(2)
 @BOTH
 def test_a_plan_file_is_validated_and_planned_on_a_recording(lines: Any, site: Path) -> None:
     assert run(lines(**GOOD), site) == (0, "")
     assert (site / "plan.md").read_text(encoding="utf-8").startswith("### Changes pending: `training`")
 
 
+@pytest.mark.sampled(2)
 @BOTH
 def test_a_plan_file_is_planned_against_a_vcenter(lines: Any, site: Path) -> None:
     told = run(lines(plan="plan.yaml", vars="site.yaml"), site, VGPU_CFG_SERVER="lab:mixed-fleet")

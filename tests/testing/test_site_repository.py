@@ -87,6 +87,7 @@ def test_both_check_the_health_alike_and_neither_plans_then() -> None:
     assert kept == jobs["health"]["artifacts"]["paths"]
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 def test_the_health_of_a_new_build_is_looked_at_once_and_what_is_broken_each_night(
     copy: Path, environment: dict[str, str]
 ) -> None:

@@ -139,6 +139,7 @@ def test_a_plan_file_is_validated(programs: Path, folder: Path) -> None:
     run(programs, folder, f"vgpu-cfg validate {PLAN}")
 
 
+@pytest.mark.exhaustive("longer runs of what the tests beside them try")
 @pytest.mark.parametrize("programs", PYTHONS[-1:], indirect=True)
 def test_the_demo(programs: Path, folder: Path) -> None:
     """What script/demo types, in its order, with virtual time."""

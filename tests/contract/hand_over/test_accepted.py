@@ -140,6 +140,7 @@ def test_skypilot_refuses_a_pool_without_account_key_or_hosts(
     assert f"must include `{missing}`" in done.stderr or f"`{missing}` or `password`" in done.stderr
 
 
+@pytest.mark.sampled(3)
 def test_dstack_takes_the_fleet(judge: Judge, plan: HostList, tmp_path: Path) -> None:
     fleet = put(tmp_path, "dstack", plan)["fleet.dstack.yml"]
     done = judge("dstack-fleet", fleet)
@@ -160,6 +161,7 @@ def test_dstack_refuses_the_inner_address_of_one_host_only(judge: Judge, tmp_pat
     assert "internal_ip must be specified for all hosts" in done.stderr
 
 
+@pytest.mark.sampled(3)
 def test_ansible_reads_the_inventory(judge: Judge, plan: HostList, tmp_path: Path) -> None:
     inventory = put(tmp_path, "ansible", plan)["inventory.yaml"]
     done = judge("ansible-inventory", "-i", inventory, "--list")

@@ -31,6 +31,7 @@ def test_what_a_reading_a_task_and_a_refusal_answer(
     assert judged.answers > 10
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("estate", estate_names())
 def test_what_each_estate_of_the_lab_answers(estate: str, monkeypatch: pytest.MonkeyPatch) -> None:
     judged = judge(monkeypatch)
@@ -48,6 +49,7 @@ def test_a_reading_finds_in_the_kept_parts_what_pyvmomis_values_hold(
         assert desk.inventory(EVERYTHING) == kept
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("estate", estate_names())
 def test_so_it_is_of_each_estate_of_the_lab(estate: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with lab_vcenter(estate).desk() as desk:

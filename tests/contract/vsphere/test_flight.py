@@ -162,6 +162,7 @@ def test_one_host_that_does_not_answer_leaves_the_others_alone(served: Served, i
     assert len(silent) < len(facts.hosts)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["drop_before", "drop_after", "unavailable"])
 def test_a_connection_that_breaks_among_them_is_asked_again_alone(served: Served, kind: Any) -> None:
     _, alone, trips = served.read(1)
@@ -188,6 +189,7 @@ def test_who_made_vms_is_asked_of_some_at_once(served: Served) -> None:
     assert read(1) == together
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "words",
     [

@@ -145,6 +145,7 @@ def test_every_estate_is_read_within_the_budget(estate: str) -> None:
         assert desk.session.round_trips <= BUDGET + len(builds) + len(kinds)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("estate", [*estate_names(), "fleet-16x4-40vms", "fleet-16x4-400vms"])
 def test_a_pool_is_the_same_where_kinds_of_hosts_are_not_asked(estate: str) -> None:
     pools, spent = [], []
@@ -196,6 +197,7 @@ def test_kinds_of_hosts_are_asked_once_until_single_hosts_are_read(estate: str) 
     assert spent[1] >= spent[0] + 4
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("estate", [*estate_names(), "fleet-16x4-40vms"])
 def test_kinds_of_hosts_may_be_asked_later(estate: str) -> None:
     with lab_vcenter(estate).desk() as desk:

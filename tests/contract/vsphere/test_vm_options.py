@@ -33,6 +33,7 @@ def told(desk: Desk, place: Place, moid: str, **settings: SettingValue) -> dict[
     return dict(desk.inventory().cluster_by_moid[place.cluster_moid].overrides_of(moid))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("key", "value"), EVERY)
 def test_every_word_of_an_override_is_taken_and_read_back(
     key: str, value: SettingValue, desk: Desk, place: Place

@@ -182,6 +182,7 @@ def _run(name: str, folder: Path) -> Iterator[Run]:
             yield ran
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", runs(NAMES))
 def test_what_is_sent_to_hosts_clusters_and_networks_was_shown(name: str, runs_of: Runs) -> None:
     for run in runs_of(name):

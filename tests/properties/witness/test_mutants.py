@@ -127,6 +127,7 @@ TABLE = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", TABLE)
 def test_a_row_that_is_left_out_or_made_up_is_missed(
     name: str, stage: Stage, monkeypatch: pytest.MonkeyPatch
@@ -156,6 +157,7 @@ CHANGES = {
 """What the changes themselves announce, and the kind of change that does."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_change_that_is_not_shown_is_missed(what: str, stage: Stage) -> None:
     case, kind = CHANGES[what]

@@ -33,6 +33,7 @@ PARTS, IN_A_PART = 10, 250
 """--faults tries 20,000: so many parts of each family, and so many cases in each."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_others_experience_was_shown_and_approved(family: str, stage: Stage) -> None:
     cases, count = FAMILIES[family]

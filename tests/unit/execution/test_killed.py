@@ -120,6 +120,7 @@ def settle(server: FakeHosts, seconds: float) -> None:
     server._tick()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seconds", [0, 15, 3600])
 def test_killed_after_any_call_and_run_again_it_ends_in_the_same_state(seconds: float) -> None:
     changes = one_host()

@@ -131,6 +131,7 @@ def read(parse: Callable[[str], object], text: str) -> None:
         parse(text)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("parse", PARSERS)
 @settings(max_examples=60)
 @given(GARBAGE)
@@ -144,6 +145,7 @@ def test_the_output_of_another_tool(name: str) -> None:
         read(parse, printed(name))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=20)
 @given(st.data())

@@ -177,6 +177,7 @@ def drawn(data: dict[str, Any], turn: dict[str, Any]) -> dict[str, tuple[str, se
     return places
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("estate", ESTATES)
 def test_the_page_has_the_json_and_draws_each_vm_where_it_goes(estate: str) -> None:
     observed = look_at(estate)

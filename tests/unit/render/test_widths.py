@@ -31,6 +31,7 @@ def test_a_display_keeps_to_the_width(case: str, width: int) -> None:
     assert faults(CASES[case], width) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_verification_keeps_to_the_width(width: int) -> None:
     results = tuple(case.result() for case in FAILURES)

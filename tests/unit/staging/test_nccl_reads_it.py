@@ -82,6 +82,7 @@ def ways(library: Path, guest: Sandbox) -> list[list[str]]:
 ONE = (Wire(node=0, switches=(1,)),)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("gpu", "nic", "way"),
     [

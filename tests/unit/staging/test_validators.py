@@ -186,6 +186,7 @@ def test_cloud_init_takes_the_user_data(tmp_path: Path) -> None:
     assert complaints(path) == ""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -43,6 +43,7 @@ def retrieve(instance: Any, objects: list[Any], kind: Any, paths: list[str] | No
     return [] if page is None else list(page.objects)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("estate", ESTATES)
 def test_every_object_can_be_read_whole(estate: str) -> None:
     lab = open_virtual(estate)

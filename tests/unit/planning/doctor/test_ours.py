@@ -86,6 +86,7 @@ def ours_of(observed: Inventory, *runs: Ran) -> Ours:
     return look_around(observed, load_catalog(), runs, ("--server", "vc01"), ())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("estate", [name for name in estate_names() if not name.startswith("fleet")])
 def test_doctor_and_status_agree_on_every_estate(estate: str) -> None:
     observed = planted(read(estate))
@@ -156,6 +157,7 @@ def many(times: int, *, several: bool) -> Ours:
     return together([whole, whole]) if several else whole
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_hundreds_of_hosts_fit_one_screen(width: int, several: bool) -> None:

@@ -54,6 +54,7 @@ def reach(server: HostileVCenter, limits: Limits, now: Ticks) -> HttpsTransport:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("attack", hostile.ATTACKS, ids=lambda attack: attack.__name__)
 def test_every_attack_on_an_exchange_ends(attack: hostile.Attack, lab: Lab, ticks: Ticks) -> None:
     limits = Limits(timeout_seconds=ROUNDS, answer_mib=1)
@@ -74,6 +75,7 @@ def test_every_attack_on_an_exchange_ends(attack: hostile.Attack, lab: Lab, tick
     assert caught.value.remedy
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "attack", [hostile.flood, hostile.gzip_bomb, hostile.endless_chunks, hostile.huge_chunk]
 )
