@@ -106,6 +106,7 @@ def test_the_examination_is_as_it_is_stored(path: Path) -> None:
     assert text == section(EXAMINED, path.stem, text)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("estate", [*map(str, SICK), "mixed-fleet", "bare", "fleet-300x5-1200vms"])
 @pytest.mark.parametrize("width", [80, 120])
 def test_it_fits_one_screen(estate: str, width: int) -> None:

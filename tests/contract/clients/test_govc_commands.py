@@ -25,7 +25,6 @@ COMMANDS = Path(__file__).with_name("govc.txt")
 ESTATE = Path(__file__).with_name("estate.yaml")
 CRASHES = ("panic:", "nil pointer", "goroutine ", "general system error")
 SERVERS = ("lab", "vcsim")
-OF_VCSIM = "what govc's commands come to on vcsim, which only another version of either changes"
 NAMES = {
     "lab": {
         "dc": "dc1", "cluster": "gpu", "host": "esx-01.lab", "host2": "esx-02.lab", "ds": "nvme",
@@ -96,8 +95,8 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.long("vcsim and govc, which Go builds: tests/contract")
-@pytest.mark.parametrize("kind", ["lab", pytest.param("vcsim", marks=pytest.mark.exhaustive(OF_VCSIM))])
+@pytest.mark.exhaustive("what all of govc's commands come to on the lab and on vcsim")
+@pytest.mark.parametrize("kind", SERVERS)
 def test_each_command_comes_to_what_the_table_says_and_none_crashes(kind: str, home: Path) -> None:
     built("govc")
     with running_vcsim() if kind == "vcsim" else served(str(ESTATE)) as server:
