@@ -336,7 +336,7 @@ class _Planning:
             stuck = [
                 resolved for resolved in failed if resolved.existing is not None and resolved.existing.is_on
             ]
-            report_failures(placed, stuck or failed, baseline, self.findings)
+            report_failures(placed, stuck or failed, baseline, self.resolver.might_go_to, self.findings)
             if not stuck:
                 return baseline, placed
             for resolved in stuck:

@@ -18,6 +18,7 @@ from vgpu_cfg.changes.suggestion import Fix, FixKind, FixPart, OtherVm, Suggesti
 from vgpu_cfg.documents import changed_lines
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.vms.lookup.moving import running_vms
 from vgpu_cfg.render.views.plan import disruption_rows
 from vgpu_cfg.suggestions.acts import is_added, words_of_hosts
@@ -95,15 +96,17 @@ class Search:
     def run(self) -> list[Found]:
         """Return the working ideas, the least demanding first.
 
-        First edits of the file alone. If these do not suffice, edits with the author's approval, and acts
-        outside: each if it suffices, both together only if neither does. Moves that help only together count
-        as one act. Hardware is bought only if nothing else is enough.
+        First edits of the file alone, unless a power cycle needs approval anyway. If these do not suffice,
+        edits with the author's approval, and acts outside: each if it suffices, both together only if neither
+        does. Moves that help only together count as one act. Hardware is bought only if nothing else is
+        enough.
         """
         whole = self.attempt(())
         if whole is None or not whole.plan.errors:
             return []
         self._assessor = Assessor(whole, self.source.catalog)
-        found = [self._find(whole, _IN_FILE)]
+        needs_leave = Code.POWER_CYCLE_NOT_ALLOWED in _codes(whole.plan)
+        found = [] if needs_leave else [self._find(whole, _IN_FILE)]
         if not any(found):
             found = [self._find(whole, _WITH_LEAVE), self._find(whole, _OUTSIDE) or self._moved(whole)]
         for kinds, costs in ((_ANY, _CHEAPER), (_OUTSIDE, _HARDWARE), (_ANY, _HARDWARE)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -16,6 +16,7 @@ from vgpu_cfg.planning.capacity.nic_needs import host_functions
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_version
+from vgpu_cfg.planning.placement.candidates import Ranked
 from vgpu_cfg.planning.placement.demand import Shape, counted_names
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.patterns import ShapeFits, SharedFits
@@ -23,6 +24,7 @@ from vgpu_cfg.planning.placement.place import NoPlace, Placed
 from vgpu_cfg.planning.remedies.advice import REMEDIES, closeness, lift_cordons
 from vgpu_cfg.planning.vms.checks.nic_checks import explain_nics
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline
+from vgpu_cfg.planning.vms.lookup.moving import why_tied
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 _MOST_GPUS = 4
@@ -366,9 +368,16 @@ def _variant_text(code: Code, host: HostState, variant: Sequence[VgpuNeed]) -> s
 
 
 def report_failures(
-    placed: Placed, resolved_vms: Sequence[ResolvedVm], baseline: Baseline, findings: Findings
+    placed: Placed,
+    resolved_vms: Sequence[ResolvedVm],
+    baseline: Baseline,
+    might_go_to: Callable[[ResolvedVm], Ranked],
+    findings: Findings,
 ) -> None:
-    """Say of every VM without a place why it has none; like VMs have the same reason."""
+    """Say of every VM without a place why it has none; like VMs have the same reason.
+
+    Of one that stays on a host without such a board, it says how it moves to one that has room for it.
+    """
     refusals: dict[Shape, Refusal] = {}
     initial = SharedFits(placed.initial)
     for resolved in resolved_vms:
@@ -378,7 +387,17 @@ def report_failures(
         demand, verdict = failure
         if demand.shape not in refusals:
             refusals[demand.shape] = _refusal(initial.of(demand.shape), placed, baseline)
-        _report(resolved, refusals[demand.shape], verdict, findings)
+        refusal = refusals[demand.shape]
+        is_kept = resolved.existing is not None and not resolved.changes_host
+        if refusal.code is Code.NO_SUCH_BOARD and is_kept and not why_tied(resolved.base):
+            others = (placed.hosts[index] for index, _ in might_go_to(resolved))
+            if (other := next((one for one in others if one.fit(demand.shape)), None)) is not None:
+                way = f"set `place: {{hosts: [{other.host.name}]}}`, and allow the move with --allow-move"
+                remedy = "to allow the move, add --allow-move" if resolved.possible_move else way
+                refusal = replace(
+                    refusal, remedy=f"{remedy}; or use a profile that its host's boards support"
+                )
+        _report(resolved, refusal, verdict, findings)
 
 
 def _refusal(initial: ShapeFits, placed: Placed, baseline: Baseline) -> Refusal:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc
 from vgpu_cfg.model.observed.inventory import Gpu, Host
-from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode, VgpuProfile
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.situation import Situation
@@ -62,31 +63,39 @@ def _entry(situation: Situation, hosts: Sequence[Host]) -> Candidate:
 
 
 def _modes(situation: Situation) -> Iterator[Candidate]:
-    """State the use or sharing of one idle GPU, if no entry has it."""
-    found = 0
-    gpus = [gpu for vm in situation.desired.vms for gpu in vm.gpus]
-    wanted: set[object] = {one.sharing for gpu in gpus for one in gpu.profile}
-    wanted |= {None for gpu in gpus if not gpu.profile}
-    for host in situation.hosts_in_question():
-        if not host.is_usable:
-            continue
-        for gpu in host.gpus:
-            board = situation.board_of(gpu)
-            if gpu.vm_moids or board is None:
-                continue
-            for key, value in _other_modes(gpu, board, wanted):
-                found += 1
-                if found <= _MOST_MODES:
-                    yield _rule(situation, host, gpu, key, value)
+    """State the use or sharing of one idle GPU that could serve a VM so, if no entry has it."""
+    asked = {gpu.profile for vm in situation.desired.vms for gpu in vm.gpus}
+    ideas = (
+        _rule(situation, host, gpu, key, value)
+        for host in situation.hosts_in_question()
+        for gpu in (host.gpus if host.is_usable else ())
+        if not gpu.vm_moids and (board := situation.board_of(gpu)) is not None
+        for key, value in _other_modes(gpu, board, {_served(situation, board, one) for one in asked})
+    )
+    yield from islice(ideas, _MOST_MODES)
 
 
-def _other_modes(gpu: Gpu, board: Board, wanted: Collection[object]) -> Iterator[tuple[str, str]]:
-    """Yield how else a GPU could serve VMs that want whole GPUs (None), or vGPUs shared so."""
+def _served(
+    situation: Situation, board: Board, profiles: Iterable[VgpuProfile]
+) -> frozenset[VgpuProfile] | None:
+    """Return the profiles of one request that a board has, None if a whole GPU is asked for."""
+    names = tuple(profiles)
+    known = (
+        one for one in names if any(entry.board is board for entry in situation.catalog.by_profile(one.name))
+    )
+    return frozenset(known) if names else None
+
+
+def _other_modes(
+    gpu: Gpu, board: Board, requests: Collection[frozenset[VgpuProfile] | None]
+) -> Iterator[tuple[str, str]]:
+    """Yield how else a GPU could serve VMs that want whole GPUs (None), or one of some vGPUs."""
+    wanted = {one.sharing for request in requests for one in request or ()}
     if gpu.is_passthrough:
-        if {*Sharing} & {*wanted}:
+        if wanted:
             yield "use", "vgpu"
         return
-    if None in wanted:
+    if None in requests:
         yield "use", "passthrough"
     if gpu.sharing is Sharing.MIG:
         if Sharing.TIME_SLICED in wanted:
@@ -95,7 +104,8 @@ def _other_modes(gpu: Gpu, board: Board, wanted: Collection[object]) -> Iterator
         yield "sharing", "mig"
     if Sharing.TIME_SLICED not in wanted:
         return
-    if gpu.vgpu_mode is VgpuMode.SAME_SIZE and board.supports_mixed_size:
+    is_mixed = sum(bool(request) for request in requests) > 1
+    if gpu.vgpu_mode is VgpuMode.SAME_SIZE and board.supports_mixed_size and is_mixed:
         yield "vgpu_mode", "mixed_size"
     elif gpu.vgpu_mode is VgpuMode.MIXED_SIZE:
         yield "vgpu_mode", "same_size"

@@ -237,12 +237,10 @@ class VmResolver:
             resolved.shape = replace(shape, unfit=self.candidates.unfit(query))
 
     def might_go_to(self, resolved: ResolvedVm) -> Ranked:
-        """Return the hosts that a VM might go to if it were new."""
+        """Return the hosts that a VM might go to if it were new, or if it were moved."""
         if resolved.existing is None:
             return resolved.shape.hosts if resolved.shape else ()
-        return self.candidates.of(
-            make_query(resolved.clusters, resolved.desired.place), resolved.desired, Findings()
-        )
+        return self.candidates.of(self._query_of_move(resolved), resolved.desired, Findings())
 
 
 def _fitness_for(resolved: ResolvedVm) -> Fitness:
