@@ -407,7 +407,7 @@ def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> 
         raise NotConfirmed(
             f"{spec.vm}: {name} could not be set up in the guest: {why or 'no reason given'}",
             subject=spec.vm,
-            remedy=_remedy(name) + f"; for details, see {LOG_FILE} in the guest; then {PLAN_AGAIN}",
+            remedy=_remedy(name, why) + f"; for details, see {LOG_FILE} in the guest; then {PLAN_AGAIN}",
         )
     finished = finished_in(report, spec, wanted)
     missing = [name for name in wanted if name not in finished]
@@ -437,5 +437,7 @@ def _is_finished(reported: ModuleState | None, spec: GuestSpec, name: str) -> bo
     return reported.state in _FINISHED and reported.digest == module.digest
 
 
-def _remedy(name: str) -> str:
+def _remedy(name: str, why: str) -> str:
+    if name == "licence" and "driver" in why:
+        return "make sure the template has NVIDIA's guest driver, or set `guest.driver`"
     return _REMEDIES.get(name, f"find out why {name} is not working in the guest")

@@ -82,7 +82,14 @@ def check_system(resolved: ResolvedVm, findings: Findings) -> bool:
 def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> bool:
     """Whether a guest without a login can be reached: only a first boot with cloud-init makes one."""
     vm, spec, login = resolved.desired, update.spec, update.spec.login
-    if spec.by != "cloud-init" or login.user:
+    if spec.by != "cloud-init":
+        return True
+    if login.user:
+        made = {user.name for user in vm.guest.users} if vm.guest is not None else set()
+        if made and login.user not in made and update.is_new:
+            message = f"`guest.login` uses the account {login.user!r}, which is not in `guest.users`"
+            remedy = "add it to `guest.users`, or make sure the template has this account"
+            findings.add_vm(Code.GUEST_NO_WAY_IN, vm, message, remedy, Severity.WARNING)
         return True
     if update.is_new and update.will_run:
         message = (
