@@ -57,7 +57,7 @@ class Face(NamedTuple):
     words: str
     """The words for that."""
     done: str = ""
-    """The words that count finished changes; "" if counted by host, or if they only lead to a counted one."""
+    """The words that count finished changes, `*` is the plural's s; "" if another count includes them."""
     noun: str = ""
     """How a plan counts it, "" if it is counted by host or VM."""
     sign: str = "~"

@@ -210,7 +210,7 @@ class ChangeNetwork(ChangeBase):
     A switch that the same plan makes has no moid yet: the run fills it in by name.
     """
 
-    face = Face("set", "network changed", done="network changed", noun="network change")
+    face = Face("set", "network changed", done="network* changed", noun="network change")
 
     kind: Literal["change_network"] = "change_network"
     network: Annotated[MakeSwitch | EditSwitch | SetPortgroup, Field(discriminator="kind")]

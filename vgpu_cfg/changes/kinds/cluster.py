@@ -46,7 +46,7 @@ class VmOverride(Frozen):
 class SetOverrides(ChangeBase):
     """Set a cluster's overrides for single VMs (DRS, HA), all in one task; the VMs must exist."""
 
-    face = Face("set", "overrides set", done="overrides set", tells_edits=True)
+    face = Face("set", "overrides set", done="override* set", tells_edits=True)
 
     kind: Literal["set_overrides"] = "set_overrides"
     cluster_moid: str
@@ -144,7 +144,7 @@ class _OfRules(ChangeBase):
 class SetRule(_OfRules):
     """Create or change a DRS anti-affinity rule of this plan."""
 
-    face = Face("set", "rule set", done="rule set")
+    face = Face("set", "rule set", done="rule* set")
 
     kind: Literal["set_rule"] = "set_rule"
     cluster_moid: str
@@ -201,7 +201,7 @@ class SetHostRule(_OfRules):
     `rule_key` is None for a rule to be made; `has_group` is whether the VM group exists.
     """
 
-    face = Face("set", "rule set", done="rule set")
+    face = Face("set", "rule set", done="rule* set")
 
     kind: Literal["set_host_rule"] = "set_host_rule"
     cluster_moid: str
@@ -291,7 +291,7 @@ def _removal(what: str, noun: str, name: str, cluster: str) -> Part:
 class RemoveRule(_OfRules):
     """Remove a DRS rule of this plan."""
 
-    face = Face("set", "rule removed", done="rule removed", sign="-")
+    face = Face("set", "rule removed", done="rule* removed", sign="-")
 
     kind: Literal["remove_rule"] = "remove_rule"
     cluster_moid: str
@@ -312,7 +312,7 @@ class RemoveRule(_OfRules):
 class RemoveVmGroup(_OfRules):
     """Remove a VM group of this plan, once no rule refers to it."""
 
-    face = Face("set", "group removed", done="VM group removed", sign="-")
+    face = Face("set", "group removed", done="VM group* removed", sign="-")
 
     kind: Literal["remove_vm_group"] = "remove_vm_group"
     cluster_moid: str
@@ -343,7 +343,7 @@ class _OfOptions(ChangeBase):
 class SetClusterOption(_OfOptions):
     """Set one advanced option of a cluster's DRS; None removes it."""
 
-    face = Face("set", "option set", done="option set", noun="option")
+    face = Face("set", "option set", done="option* set", noun="option")
 
     kind: Literal["set_cluster_option"] = "set_cluster_option"
     cluster_moid: str
@@ -380,7 +380,7 @@ class SetClusterOption(_OfOptions):
 class SetVCenterOption(_OfOptions):
     """Set one advanced setting of vCenter itself."""
 
-    face = Face("set", "option set", done="option set", noun="option", is_task=False, is_of_vcenter=True)
+    face = Face("set", "option set", done="option* set", noun="option", is_task=False, is_of_vcenter=True)
 
     kind: Literal["set_vcenter_option"] = "set_vcenter_option"
     option: str

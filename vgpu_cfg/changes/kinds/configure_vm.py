@@ -197,7 +197,7 @@ class SetAttributes(ChangeBase):
     face = Face(
         "set",
         "attributes set",
-        done="attributes set",
+        done="attribute change*",
         is_task=False,
         changes_vm=True,
         names_freely=True,
@@ -256,7 +256,7 @@ class SetTags(ChangeBase):
     face = Face(
         "set",
         "tags set",
-        done="tags set",
+        done="tag change*",
         is_task=False,
         changes_vm=True,
         names_freely=True,

@@ -24,7 +24,7 @@ class SetImage(ChangeBase):
     `leaves` names the other hosts of the cluster, which the plan does not bring to the image.
     """
 
-    face = Face("set", "image edited", done="image edited", noun="image")
+    face = Face("set", "image edited", done="image* edited", noun="image")
     for_good = (
         "the image keeps its new components",
         "to return to the previous commit, revert them on the cluster's Updates tab, then remediate",

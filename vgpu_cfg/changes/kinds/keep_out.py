@@ -23,7 +23,7 @@ class SetCordon(HostChangeBase):
     An empty text clears one. Plain calls, no task.
     """
 
-    face = Face("set", "cordon", done="cordon set", noun="cordon", is_task=False, tells_edits=True)
+    face = Face("set", "cordon", done="cordon* set", noun="cordon", is_task=False, tells_edits=True)
 
     kind: Literal["set_cordon"] = "set_cordon"
     values: Mapping[str, str]
@@ -33,7 +33,7 @@ class SetCordon(HostChangeBase):
 
     @property
     def done(self) -> str:
-        return self.face.done if any(self.values.values()) else "cordon lifted"
+        return self.face.done if any(self.values.values()) else "cordon* lifted"
 
     @property
     def came_to(self) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class SetReservation(ChangeBase):
     """
 
     face = Face(
-        "set", "reservation", done="reservation set", noun="reservation", is_task=False, tells_edits=True
+        "set", "reservation", done="reservation* set", noun="reservation", is_task=False, tells_edits=True
     )
 
     kind: Literal["set_reservation"] = "set_reservation"
@@ -95,7 +95,7 @@ class SetReservation(ChangeBase):
 
     @property
     def done(self) -> str:
-        return self.face.done if self.reservation is not None else "reservation released"
+        return self.face.done if self.reservation is not None else "reservation* released"
 
     def head(self, place: Placement | None) -> Row:
         if self.reservation is None:

@@ -21,7 +21,7 @@ _SERVICE_NAMES = {"xorg": "X.Org Server"}
 class RestartService(HostChangeBase):
     """Restart a service of the host; `settles` must hold afterwards."""
 
-    face = Face("restart", "service restarts", done="service restarted", sign=" ", is_task=False)
+    face = Face("restart", "service restarts", done="service* restarted", sign=" ", is_task=False)
 
     kind: Literal["restart_service"] = "restart_service"
     service: str

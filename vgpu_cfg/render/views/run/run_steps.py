@@ -346,7 +346,7 @@ def run_counts(plan: Plan, report: Report) -> list[str]:
             counts.update([word] if word else [])
         elif outcome.status is not OutcomeStatus.NOT_NEEDED and outcome.change_id not in report.waiting_for:
             counts[outcome.status.value] += 1
-    words = [f"{number} {word}" for word, number in counts.items()]
+    words = [f"{number} {word.replace('*', 's' * (number != 1))}" for word, number in counts.items()]
     return [*host_result_counts(plan, report), *words, counted(report.tasks, "task")]
 
 
