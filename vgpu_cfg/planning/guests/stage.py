@@ -45,6 +45,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan_file.guest_values import parse_elastic
 from vgpu_cfg.model.plan_file.training_entries import CheckpointEntry
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.guests.peers import Team
 from vgpu_cfg.planning.vms.new_vms import change_id, with_needs
 
@@ -284,7 +285,8 @@ def _why(
     if fingerprint_of(module, knowledge.fingerprints) not in (None, staged.fingerprint):
         return other
     if host_keys_fingerprint(module, knowledge.host_keys) != staged.host_keys:
-        return "host keys changed"
+        unknown = [one for one in module.host_keys_of if knowledge.host_keys.get(one, UNKNOWN) == UNKNOWN]
+        return f"host keys of {listed(unknown)} are unknown" if unknown else "host keys changed"
     return "delivered again" if module.kind in again else ""
 
 

@@ -17,7 +17,7 @@ from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.downloads import MONITORING_IMAGES
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
-from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Connection, Inventory
 
 PRINTS = {"plan-keys": "aaaa", "lic": "bbbb", "ngc": "cccc"}
 ONE = training(worker("w-1", BY_POOL))
@@ -249,6 +249,17 @@ def test_a_vm_made_anew_gives_the_others_its_new_key() -> None:
     stages = stages_of(planned(desired, without, fingerprints=PRINTS))
     assert stages["stage w-1"].modules == ("ssh-mesh",)
     assert {edit.note for edit in stages["stage w-1"].edits} == {"host keys changed"}
+
+
+def test_the_keys_of_a_vm_on_a_lost_host_are_unknown_not_changed() -> None:
+    desired = training(*_smaller("w-1", "w-2"))
+    made = carry_out(planned(desired, estate(), fingerprints=PRINTS), estate(), fingerprints=PRINTS)
+    away = {"moid": "host-2", "name": "esx-02", "connection": Connection.NOT_RESPONDING}
+    hosts = (*made.hosts, made.hosts[0].model_copy(update=away))
+    vms = (vm.model_copy(update={"host_moid": "host-2"}) if vm.name == "w-2" else vm for vm in made.vms)
+    lost = made.model_copy(update={"hosts": hosts, "vms": tuple(vms)})
+    stages = stages_of(planned(desired, lost, fingerprints=PRINTS))
+    assert {edit.note for edit in stages["stage w-1"].edits} == {"host keys of w-2 are unknown"}
 
 
 def test_guests_of_an_earlier_release_stay_as_they_are() -> None:
